@@ -1,0 +1,1 @@
+"""The workplace: world state, clock, services and their tools, served over MCP."""

@@ -1,0 +1,1 @@
+"""The built-in services, one module or package each; ``servers.catalogue`` lists them."""

@@ -1,0 +1,481 @@
+"""A world: the whole state of one workplace at one moment, and the one door through which every call goes.
+
+* ``World.call`` is the door. Agent, user, coworker and event use it alike: clock, rights, validation, transaction, journal.
+* ``get``, ``select``, ``insert``, ``update``, ``delete`` are for services, inside a call.
+* ``advance`` and ``end_turn`` move time; due events fire in order.
+* ``fork`` and ``freeze`` copy the whole of it; ``changes``, ``journal`` and ``state_hash`` tell what happened.
+
+Time is simulated: it moves by the latency of calls and by ``advance``, never by the wall clock. One world belongs to one
+task at a time; different worlds are independent. Not promised: durability of an in-memory world. With ``path`` the world
+lives in a file and survives the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from pydantic_core import from_json, to_json
+
+from servers.bindings import resolve
+from servers.errors import CoworkEnvError, ServiceFault, ToolError, WorldClosed, suggest
+from servers.events import EventSpec
+from servers.image import HASH_BITS, Image, hash_row, row_text
+from servers.journal import Actor, ActorKind, JournalEntry, RowChange, net_changes
+from servers.people import Person
+from servers.records import Record, RecordType, record_type
+from servers.sql import Query, Statement
+from servers.tools import Call, JsonObject, Tool
+
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What a call gave."""
+
+    ok: bool
+    text: str
+    """JSON of the result, or the words of the refusal."""
+    value: JsonObject | None
+    """The result; None for a refusal."""
+    seq: int
+    """Number of the journal entry."""
+
+
+class World:
+    """One live workplace."""
+
+    __slots__ = ("_connection", "_event", "_hash", "_hashed", "_next_due", "_seq", "image", "now", "people", "turn")
+
+    def __init__(self, image: Image, connection: sqlite3.Connection) -> None:
+        """A world at the very beginning of ``image``, kept in ``connection``; use ``open``."""
+        self.image = image
+        self.people: Mapping[str, Person] = image.people
+        self.now = image.start
+        """Simulated time, seconds since 1970 UTC."""
+        self.turn = 0
+        """Turns of the agent that have ended."""
+        self._connection: sqlite3.Connection | None = connection
+        self._seq = 0
+        self._event: str | None = None
+        self._next_due = image.next_due
+        self._hash = image.records_hash
+        self._hashed = 0
+
+    @classmethod
+    def open(cls, image: Image, path: Path | None = None) -> World:
+        """Open a world from an image; from the file at ``path`` when that exists already.
+
+        Raises:
+            CoworkEnvError: The file belongs to another image or is no world.
+        """
+        if path is None:
+            connection = _connect(":memory:")
+            image.copy_into(connection)
+            return cls(image, connection)
+        known = path.exists()
+        connection = _connect(str(path))
+        try:
+            if known:
+                _same_image(connection, image, path)
+            else:
+                image.copy_into(connection)
+                connection.execute("INSERT INTO _meta VALUES ('image', ?)", (image.digest,))
+        except sqlite3.Error as error:
+            connection.close()
+            raise CoworkEnvError(f"{path}: cannot keep a world there ({error}). Name a writable file or directory.") from None
+        world = cls(image, connection)
+        if known:
+            world.now, world.turn = connection.execute("SELECT now, turn FROM _state").fetchone()
+            (world._seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM _journal").fetchone()
+            world._next_due = world._read_next_due()
+        return world
+
+    # ------------------------------------------------------------------ the door
+
+    def call(
+        self, tool: str, arguments: Mapping[str, Any], actor: Actor, exposed: Mapping[str, Tool] | None = None
+    ) -> CallResult:
+        """Run a tool on behalf of ``actor``; the only way in which anything in a world changes.
+
+        An agent's call takes the tool's latency: time moves first, due events fire, then the tool runs. ``exposed`` are
+        the tools that this caller has, all by default.
+
+        Raises:
+            ServiceFault: The tool broke; the world is as it was before the call.
+            WorldClosed: The world is closed.
+        """
+        tools = self.image.workplace.tools if exposed is None else exposed
+        declared = tools.get(tool)
+        if actor.kind == "agent" and declared is not None:
+            self._pass_time(declared, arguments)
+        result = self._perform(tool, arguments, actor, tools)
+        if result.ok and tool in self.image.events.on_call:
+            self._react(tool, arguments, actor, result)
+        return result
+
+    def _pass_time(self, declared: Tool, arguments: Mapping[str, Any]) -> None:
+        self.advance(declared.latency)
+        if declared.waits is not None:
+            try:
+                limit = declared.waits(declared.parse(arguments))
+            except ToolError:
+                return  # the call itself will be refused with these words
+            self.advance_to_next_event(limit)
+
+    def _perform(
+        self, tool: str, arguments: Mapping[str, Any], actor: Actor, tools: Mapping[str, Tool]
+    ) -> CallResult:
+        connection = self._live()
+        declared = tools.get(tool)
+        value: JsonObject | None = None
+        error: str | None = None
+        connection.execute("BEGIN")
+        try:
+            if declared is None:
+                raise ToolError(f"there is no tool {tool!r}. {suggest(tool, tools)}")
+            person = self.people.get(actor.person)
+            if person is None:
+                raise ToolError(f"{tool}: {actor.person!r} is nobody in this workplace")
+            value = declared.run(Call(self, tool, person, self.now), declared.parse(arguments))
+            text = to_json(value).decode()
+        except ToolError as refusal:
+            connection.execute("ROLLBACK")
+            connection.execute("BEGIN")
+            value, error = None, str(refusal)
+            text = error
+        except BaseException as fault:
+            connection.execute("ROLLBACK")
+            if isinstance(fault, Exception):
+                raise ServiceFault(f"{tool} broke: {fault!r}") from fault
+            raise
+        seq = self._seq + 1
+        connection.execute(
+            "INSERT INTO _journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                seq,
+                self.now,
+                actor.kind,
+                actor.person,
+                tool,
+                to_json(arguments).decode(),
+                text if error is None else None,
+                error,
+                self._event,
+            ),
+        )
+        connection.execute("COMMIT")
+        self._seq = seq
+        return CallResult(error is None, text, value, seq)
+
+    # ------------------------------------------------------------------ time and events
+
+    def advance(self, seconds: int) -> None:
+        """Let time pass; events that fall due fire in order, each at its own time.
+
+        Raises:
+            ValueError: ``seconds`` is negative.
+        """
+        if seconds < 0:
+            raise ValueError("time does not run backwards")
+        target = self.now + seconds
+        if self._next_due is not None and self._next_due <= target:
+            self._fire_until(target)
+        if target > self.now:
+            self._set_now(target)
+
+    def advance_to_next_event(self, limit: int) -> bool:
+        """Let time pass until the next pending event has fired, at most ``limit`` seconds; say whether one did."""
+        due = self._next_due
+        self.advance(limit if due is None else min(limit, max(0, due - self.now)))
+        return due is not None and due <= self.now
+
+    def end_turn(self) -> None:
+        """The agent's turn is over: count it and fire what waits for it."""
+        connection = self._live()
+        self.turn += 1
+        connection.execute("UPDATE _state SET turn = ?", (self.turn,))
+        for spec in self.image.events.on_turn.get(self.turn, ()):
+            self._schedule(spec, {})
+        self.advance(0)
+
+    def _react(self, tool: str, arguments: Mapping[str, Any], actor: Actor, result: CallResult) -> None:
+        connection = self._live()
+        for trigger in self.image.events.on_call[tool]:
+            if not trigger.anyone and actor.kind != "agent":
+                continue
+            if not (trigger.where.test(arguments) and trigger.result.test(result.value or {})):
+                continue
+            spent = connection.execute(
+                "UPDATE _armed SET remaining = remaining - 1 WHERE event = ? AND remaining > 0", (trigger.event.id,)
+            )
+            if spent.rowcount:
+                call = {"arguments": dict(arguments), "result": result.value, "by": actor.person}
+                self._schedule(trigger.event, {"call": call})
+        if self._event is None:
+            self.advance(0)
+
+    def _schedule(self, spec: EventSpec, bindings: JsonObject) -> None:
+        due = self.now + spec.when.delay
+        self._live().execute(
+            "INSERT INTO _pending (due, event, bindings) VALUES (?, ?, ?)", (due, spec.id, to_json(bindings).decode())
+        )
+        self._next_due = due if self._next_due is None else min(self._next_due, due)
+
+    def _fire_until(self, target: int) -> None:
+        connection = self._live()
+        while self._next_due is not None and self._next_due <= target:
+            seq, due, event, bindings = connection.execute(
+                "SELECT seq, due, event, bindings FROM _pending ORDER BY due, seq LIMIT 1"
+            ).fetchone()
+            connection.execute("DELETE FROM _pending WHERE seq = ?", (seq,))
+            if due > self.now:
+                self._set_now(due)
+            self._fire(self.image.events.specs[event], from_json(bindings))
+            self._next_due = self._read_next_due()
+
+    def _fire(self, spec: EventSpec, bindings: JsonObject) -> None:
+        self._event = spec.id
+        try:
+            for action in spec.do:
+                arguments = cast("JsonObject", resolve(action.arguments, bindings))
+                result = self.call(action.tool, arguments, Actor("coworker", action.by))
+                if action.bind is not None and result.ok:
+                    bindings[action.bind] = result.value
+        finally:
+            self._event = None
+        if spec.notice is not None:
+            self.notify(cast("str", resolve(spec.notice, bindings)))
+
+    def _set_now(self, now: int) -> None:
+        self.now = now
+        self._live().execute("UPDATE _state SET now = ?", (now,))
+
+    def _read_next_due(self) -> int | None:
+        row = self._live().execute("SELECT min(due) FROM _pending").fetchone()
+        return cast("int | None", row[0])
+
+    # ------------------------------------------------------------------ notices
+
+    def notify(self, text: str) -> None:
+        """Leave a notice for the agent."""
+        self._live().execute("INSERT INTO _notices (at, text, taken) VALUES (?, ?, 0)", (self.now, text))
+
+    def take_notices(self) -> list[str]:
+        """Give the notices that the agent has not had yet, oldest first, and mark them as given."""
+        connection = self._live()
+        rows = connection.execute("SELECT text FROM _notices WHERE taken = 0 ORDER BY seq").fetchall()
+        if rows:
+            connection.execute("UPDATE _notices SET taken = 1 WHERE taken = 0")
+        return [cast("str", text) for (text,) in rows]
+
+    # ------------------------------------------------------------------ records, for services
+
+    def get(self, model: type[R], key: str) -> R | None:
+        """The record with this key, or None."""
+        derived = record_type(model)
+        row = self._live().execute(derived.get_sql, (key,)).fetchone()
+        return None if row is None else cast("R", derived.decode(row))
+
+    def select(self, query: Query[R], **params: Any) -> list[R]:  # noqa: ANN401 - values of any column type
+        """All records that a query selects."""
+        decode = record_type(query.model).decode
+        rows = self._live().execute(*query.compile(params)).fetchall()
+        return [cast("R", decode(row)) for row in rows]
+
+    def first(self, query: Query[R], **params: Any) -> R | None:  # noqa: ANN401
+        """The first record that a query selects, or None."""
+        row = self._live().execute(*query.compile(params)).fetchone()
+        return None if row is None else cast("R", record_type(query.model).decode(row))
+
+    def rows(self, statement: Statement, **params: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401
+        """Plain rows of any statement."""
+        return self._live().execute(*statement.compile(params)).fetchall()
+
+    def insert(self, record: Record) -> None:
+        """Add a record.
+
+        Raises:
+            ToolError: A record with this key is there already.
+        """
+        derived = record_type(type(record))
+        row = derived.encode(record)
+        try:
+            self._live().execute(derived.insert_sql, row)
+        except sqlite3.IntegrityError:
+            raise ToolError(f"{derived.name} {getattr(record, derived.key)!r} exists already") from None
+        self._log(derived, getattr(record, derived.key), None, row)
+
+    def update(self, record: R, **values: Any) -> R:  # noqa: ANN401
+        """Change fields of a record; gives the new record. Values are validated as when records are loaded.
+
+        Raises:
+            pydantic.ValidationError: A value does not fit; a tool should have refused it before.
+            KeyError: There is no such record.
+        """
+        derived = record_type(type(record))
+        key = getattr(record, derived.key)
+        before = self._row(derived, key)
+        current = cast("R", derived.decode(before))
+        changed = cast(
+            "R", derived.model.model_validate({**current.__dict__, **(current.__pydantic_extra__ or {}), **values})
+        )
+        after = derived.encode(changed)
+        if after != before:
+            self._live().execute(derived.update_sql, (*after, key))
+            self._log(derived, key, before, after)
+        return changed
+
+    def delete(self, record: Record) -> None:
+        """Remove a record.
+
+        Raises:
+            KeyError: There is no such record.
+        """
+        derived = record_type(type(record))
+        key = getattr(record, derived.key)
+        before = self._row(derived, key)
+        self._live().execute(derived.delete_sql, (key,))
+        self._log(derived, key, before, None)
+
+    def _row(self, derived: RecordType, key: str) -> tuple[Any, ...]:
+        row = self._live().execute(derived.get_sql, (key,)).fetchone()
+        if row is None:
+            raise KeyError(f"{derived.name} {key}")
+        return cast("tuple[Any, ...]", row)
+
+    def _log(
+        self, derived: RecordType, key: str, before: tuple[Any, ...] | None, after: tuple[Any, ...] | None
+    ) -> None:
+        self._live().execute(
+            "INSERT INTO _changes (call, type, key, before, after) VALUES (?, ?, ?, ?, ?)",
+            (
+                self._seq + 1,
+                derived.name,
+                key,
+                None if before is None else row_text(before),
+                None if after is None else row_text(after),
+            ),
+        )
+
+    def new_id(self, kind: str) -> str:
+        """A fresh opaque id of 16 hex digits from the seeded stream of ``kind``."""
+        number = self.next_number(kind)
+        return hashlib.blake2b(f"{self.image.seed}\0{kind}\0{number}".encode(), digest_size=8).hexdigest()
+
+    def next_number(self, kind: str) -> int:
+        """The next number of a counter: 1, 2, 3 ... unless ``set_number`` moved it."""
+        row = self._live().execute(
+            "INSERT INTO _ids VALUES (?, 1) ON CONFLICT (kind) DO UPDATE SET n = n + 1 RETURNING n", (kind,)
+        ).fetchone()
+        return cast("int", row[0])
+
+    def set_number(self, kind: str, last: int) -> None:
+        """Let a counter go on after ``last``; for ``Service.prepare``."""
+        self._live().execute(
+            "INSERT INTO _ids VALUES (?, ?) ON CONFLICT (kind) DO UPDATE SET n = excluded.n", (kind, last)
+        )
+
+    # ------------------------------------------------------------------ what happened
+
+    def journal(self, after: int = 0) -> list[JournalEntry]:
+        """All calls after number ``after``, in order."""
+        rows = self._live().execute(
+            "SELECT seq, at, kind, person, tool, arguments, result, error, event FROM _journal WHERE seq > ? ORDER BY seq",
+            (after,),
+        )
+        return [
+            JournalEntry(
+                seq,
+                at,
+                Actor(cast("ActorKind", kind), person),
+                tool,
+                from_json(arguments),
+                None if result is None else from_json(result),
+                error,
+                event,
+            )
+            for seq, at, kind, person, tool, arguments, result, error, event in rows
+        ]
+
+    def row_changes(self, after: int = 0) -> list[RowChange]:
+        """Every row change of calls after number ``after``, in order."""
+        types = self.image.workplace.types
+        rows = self._live().execute(
+            "SELECT call, type, key, before, after FROM _changes WHERE call > ? ORDER BY seq", (after,)
+        )
+        return [
+            RowChange(
+                call,
+                name,
+                key,
+                None if before is None else types[name].from_change(before),
+                None if after_ is None else types[name].from_change(after_),
+            )
+            for call, name, key, before, after_ in rows
+        ]
+
+    def changes(self) -> list[RowChange]:
+        """The net change set since the image: one change per row that is not as it was."""
+        return net_changes(self.row_changes())
+
+    def state_hash(self) -> str:
+        """A hash of all records (not of clock or journal); costs the rows changed since it was last asked for.
+
+        Equal for equal records, whatever the order of the calls that led to them.
+        """
+        rows = self._live().execute(
+            "SELECT seq, type, before, after FROM _changes WHERE seq > ? ORDER BY seq", (self._hashed,)
+        )
+        for seq, name, before, after in rows:
+            if before is not None:
+                self._hash -= hash_row(name, before)
+            if after is not None:
+                self._hash += hash_row(name, after)
+            self._hashed = seq
+        self._hash %= 1 << HASH_BITS
+        return f"{self._hash:064x}"
+
+    # ------------------------------------------------------------------ copies and the end
+
+    def fork(self) -> World:
+        """An independent copy of this moment, journal and pending events included."""
+        connection = _connect(":memory:")
+        self._live().backup(connection)
+        world = World(self.image, connection)
+        world.now, world.turn, world._seq, world._next_due = self.now, self.turn, self._seq, self._next_due
+        world._hash, world._hashed = self._hash, self._hashed
+        return world
+
+    def freeze(self) -> bytes:
+        """The whole world as bytes of a SQLite database."""
+        return self._live().serialize()
+
+    def close(self) -> None:
+        """Free the memory; every later use raises ``WorldClosed``."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _live(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise WorldClosed("this workplace is closed: the episode has ended")
+        return self._connection
+
+
+def _connect(database: str) -> sqlite3.Connection:
+    return sqlite3.connect(database, isolation_level=None, check_same_thread=False, cached_statements=256)
+
+
+def _same_image(connection: sqlite3.Connection, image: Image, path: Path) -> None:
+    row = connection.execute("SELECT value FROM _meta WHERE name = 'image'").fetchone()
+    if row is None or row[0] != image.digest:
+        connection.close()
+        raise CoworkEnvError(
+            f"{path}: holds the world of another environment or version. Remove it to start anew, or name another place."
+        )

@@ -1,0 +1,11 @@
+"""Settings for all tests."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Async tests run on asyncio, as the product does."""
+    return "asyncio"
