@@ -1,1 +1,1 @@
-"""TBD"""
+"""An episode: environment spec, agents, simulated people, grading, runs and results."""

@@ -24,6 +24,8 @@ class Desk:
     world: World
     actor: Actor
     tools: Mapping[str, Tool]
+    notices: bool = True
+    """Pending notices are told behind the next tool result."""
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> CallResult:
         """Call a tool as this desk's person; see ``World.call``."""
@@ -38,12 +40,12 @@ class Desk:
         found = {name: tool for name, tool in self.tools.items() if self.world.image.workplace.service_of(name) == service}
         if not found:
             raise KeyError(service)
-        return Desk(self.world, self.actor, found)
+        return Desk(self.world, self.actor, found, self.notices)
 
 
-def agent_desk(world: World, exposed: Mapping[str, Tool]) -> Desk:
+def agent_desk(world: World, exposed: Mapping[str, Tool], *, notices: bool = True) -> Desk:
     """The desk of the agent that works for the world's principal."""
-    return Desk(world, Actor("agent", world.image.principal), exposed)
+    return Desk(world, Actor("agent", world.image.principal), exposed, notices)
 
 
 def expose(workplace: Workplace, names: Iterable[str] | None) -> dict[str, Tool]:

@@ -60,12 +60,18 @@ class Spec(BaseModel):
 class CallPattern(Spec):
     """A call that somebody makes and that succeeds."""
 
-    tool: str
+    tool: str | list[str]
+    """One tool, or any of several."""
     where: dict[str, Any] = Field(default_factory=dict[str, Any])
     """Matches on arguments, by argument name."""
     result: dict[str, Any] = Field(default_factory=dict[str, Any])
     """Matches on the result, by dotted path."""
     by: Literal["agent", "anyone"] = "agent"
+
+    @property
+    def tools(self) -> list[str]:
+        """The names of the tools meant."""
+        return [self.tool] if isinstance(self.tool, str) else self.tool
 
 
 class When(Spec):
@@ -174,7 +180,8 @@ def compile_events(
             except SpecError as error:
                 problems += error.problems
             else:
-                on_call.setdefault(pattern.tool, []).append(trigger)
+                for name in pattern.tools:
+                    on_call.setdefault(name, []).append(trigger)
         elif when.after_turn is not None:
             on_turn.setdefault(when.after_turn, []).append(spec)
     if problems:
@@ -192,10 +199,11 @@ def _unknown_names(
 ) -> list[Problem]:
     problems: list[Problem] = []
     pattern = spec.when.after_call
-    if pattern is not None and pattern.tool not in tools:
-        problems.append(
-            Problem("unknown_tool", f"{where}.when.after_call.tool", f"no tool {pattern.tool!r}", suggest(pattern.tool, tools))
-        )
+    for name in [] if pattern is None else pattern.tools:
+        if name not in tools:
+            problems.append(
+                Problem("unknown_tool", f"{where}.when.after_call.tool", f"no tool {name!r}", suggest(name, tools))
+            )
     for number, action in enumerate(spec.do):
         here = f"{where}.do[{number}]"
         if action.tool not in tools:

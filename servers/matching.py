@@ -157,15 +157,20 @@ def _compile_each(parts: Sequence[_Part]) -> tuple[Test, ...]:
 
 
 def _equals(data: JsonValue, where: str) -> Test:
-    if data is None or isinstance(data, bool):
-        return lambda value: value is data
-    if isinstance(data, str):
-        return lambda value: value == data
-    if isinstance(data, int | float):
-        number = _number(data, where)
-        return lambda value: value == number and not isinstance(value, bool)
-    expected = canonical(data)
-    return lambda value: canonical(value) == expected
+    match data:
+        case None | bool():
+            return lambda value: value is data
+        case str():
+            return lambda value: value == data
+        case int() | float():
+            number = _number(data, where)
+            return lambda value: value == number and not isinstance(value, bool)
+        case list() | dict():
+            expected = canonical(data)
+            return lambda value: canonical(value) == expected
+        case _:
+            # What YAML makes of an unquoted 2026-03-12, where no model of pydantic's stood in between.
+            raise _wrong(where, f"{data!r} is not a JSON value", "Put quotes around dates and times.")
 
 
 def _not(data: JsonValue, where: str) -> Test:
@@ -307,11 +312,10 @@ def _fields_test(patterns: Mapping[str, JsonValue], where: str) -> Callable[[Map
     getters = [_getter(path, f"{where}.{path}") for path in patterns]
     pairs = tuple(zip(getters, tests, strict=True))
 
-    def test(value: Mapping[str, JsonValue]) -> bool:
-        # A list, not a generator: this runs on every call, and starting a generator costs as much as a test.
-        return False not in [matches(get(value)) for get, matches in pairs]
-
-    return test
+    if len(pairs) == 1:
+        get, matches = pairs[0]
+        return lambda value: matches(get(value))
+    return lambda value: all(matches(get(value)) for get, matches in pairs)
 
 
 def _field(data: JsonValue, where: str, path: str) -> Test:

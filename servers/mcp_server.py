@@ -68,7 +68,7 @@ def answer(desk: Desk, params: types.CallToolRequestParams, on_fault: Callable[[
     """Run one call at a desk and put the result into MCP's form, pending notices behind it."""
     try:
         result = desk.call(params.name, params.arguments or {})
-        notices = desk.world.take_notices()
+        notices = desk.world.take_notices() if desk.notices else []
     except ServiceFault as fault:
         logger.error("a tool broke", exc_info=fault)
         on_fault(fault)

@@ -64,8 +64,8 @@ def compile_safe(source: str) -> SafePattern:
     ways = _Scan(source.removeprefix("(?i)")).alternatives()
     if ways > MAX_WAYS:
         raise PatternError(
-            f"{source!r} can be matched in too many ways and could run for hours; use at most two of * and +, none "
-            "of them inside a repeated group, or several 'contains' instead"
+            f"{source!r} can be matched in too many ways and could run for hours; use at most two of * and "
+            "+, none of them inside a repeated group, or several 'contains' instead"
         )
     return SafePattern(pattern)
 

@@ -42,7 +42,11 @@ class Statement:
             KeyError: A parameter of the statement has no value.
         """
         if self._sql is None:
-            compiled: Any = self._build().compile(dialect=sqlite.dialect(paramstyle="qmark"))  # type: ignore[attr-defined]
+            compiled: Any = self._build().compile(  # type: ignore[attr-defined]
+                dialect=sqlite.dialect(paramstyle="qmark"),
+                # Writes out ``column.in_(("a", "b"))``, which otherwise stays open until SQLAlchemy executes it.
+                compile_kwargs={"render_postcompile": True},
+            )
             self._names = tuple(compiled.positiontup or ())
             self._defaults = {name: value for name, value in compiled.params.items() if value is not None}
             self._sql = str(compiled)
@@ -68,19 +72,19 @@ def table(model: type[Record]) -> sa.Table:
 
 def param(name: str) -> sa.BindParameter[Any]:
     """A value that is given when the statement runs."""
-    return sa.bindparam(name)
+    return sa.bindparam(name, required=False)  # ``Statement.compile`` finds out what is missing
 
 
 def among(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
     """``column`` is one of a JSON list given as parameter ``name``: a list of any length, one compiled statement."""
-    listed = sa.func.json_each(sa.bindparam(name)).table_valued("value")
+    listed = sa.func.json_each(param(name)).table_valued("value")
     return column.in_(sa.select(listed.c.value))
 
 
 def has_item(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
     """The JSON list in ``column`` holds the value given as parameter ``name``."""
     items = sa.func.json_each(column).table_valued("value")
-    return sa.exists(sa.select(sa.literal(1)).select_from(items).where(items.c.value == sa.bindparam(name)))
+    return sa.exists(sa.select(sa.literal(1)).select_from(items).where(items.c.value == param(name)))
 
 
 @lru_cache(maxsize=4096)

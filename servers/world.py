@@ -383,6 +383,11 @@ class World:
 
     # ------------------------------------------------------------------ what happened
 
+    @property
+    def journal_length(self) -> int:
+        """Number of the last journal entry."""
+        return self._seq
+
     def journal(self, after: int = 0) -> list[JournalEntry]:
         """All calls after number ``after``, in order."""
         rows = self._live().execute(
@@ -423,6 +428,16 @@ class World:
     def changes(self) -> list[RowChange]:
         """The net change set since the image: one change per row that is not as it was."""
         return net_changes(self.row_changes())
+
+    def dump(self, name: str) -> list[JsonObject]:
+        """All records of a type as JSON values (instants in ISO UTC), in the order in which they were added.
+
+        Raises:
+            KeyError: No such record type.
+        """
+        derived = self.image.workplace.types[name]
+        rows = self._live().execute(f'SELECT * FROM "{derived.table.name}" ORDER BY rowid')  # noqa: S608 - our own names
+        return [derived.decode(row).model_dump(mode="json") for row in rows]
 
     def state_hash(self) -> str:
         """A hash of all records (not of clock or journal); costs the rows changed since it was last asked for.

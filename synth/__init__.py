@@ -1,1 +1,1 @@
-"""TBD"""
+"""Writes environments: workflows, records, oracles, checks; certifies them."""

@@ -1,1 +1,1 @@
-"""TBD"""
+"""Trajectories in, better students out: chat format, token ledger, engines, optimisation."""

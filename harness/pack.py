@@ -1,0 +1,82 @@
+"""Packs: environments on disk.
+
+An environment is one YAML (or JSON) file by hand; a pack is a directory with ``environments.jsonl``, one environment a line, and ``pack.json``, which
+says how it was made and what was proven. ``load`` reads any of the three.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic_core import from_json, to_json
+
+from harness.environment import Environment
+from harness.files import write_atomic
+from servers.errors import Problem, SpecError
+
+ENVIRONMENTS = "environments.jsonl"
+PACK = "pack.json"
+
+
+def load(path: Path) -> list[Environment]:
+    """Read environments from a YAML or JSON file, a file of JSON lines, or a pack directory.
+
+    Raises:
+        SpecError: Nothing is there, the text is no YAML or JSON, or an environment does not fit; with file, line and path.
+    """
+    environments = list(_read(path))
+    if not environments:
+        raise SpecError([Problem("empty", "", "no environments in it")], str(path))
+    seen: set[str] = set()
+    for environment in environments:
+        if environment.id in seen:
+            raise SpecError([Problem("duplicate_id", "id", f"environment {environment.id!r} is there twice")], str(path))
+        seen.add(environment.id)
+    return environments
+
+
+def save(directory: Path, environments: Sequence[Environment], facts: dict[str, Any]) -> None:
+    """Write a pack: all of it or nothing of each file.
+
+    Raises:
+        StorageError: The directory cannot be written.
+    """
+    lines = b"".join(to_json(environment.dump()) + b"\n" for environment in environments)
+    write_atomic(directory / ENVIRONMENTS, lines)
+    write_atomic(directory / PACK, json.dumps(facts, indent=2, sort_keys=True).encode() + b"\n")
+
+
+def to_yaml(environment: Environment) -> str:
+    """An environment as people read and edit it."""
+    return yaml.safe_dump(environment.dump(), sort_keys=False, allow_unicode=True, width=110)
+
+
+def _read(path: Path) -> Iterator[Environment]:
+    if path.is_dir():
+        path /= ENVIRONMENTS
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        fix = "Name a YAML file, a .jsonl file or a pack directory; `coworkenv synth` makes one."
+        raise SpecError([Problem("not_found", "", "there is no such file", fix)], str(path)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError([Problem("unreadable", "", f"cannot be read ({error})")], str(path)) from None
+    if path.suffix == ".jsonl":
+        for number, line in enumerate(text.splitlines(), start=1):
+            if line.strip():
+                source = f"{path}:{number}"
+                try:
+                    data = from_json(line)
+                except ValueError as error:
+                    raise SpecError([Problem("no_json", "", f"this line is no JSON ({error})")], source) from None
+                yield Environment.parse(data, source)
+        return
+    try:
+        data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
+    except yaml.YAMLError as error:
+        raise SpecError([Problem("no_yaml", "", f"no YAML ({error})")], str(path)) from None
+    yield Environment.parse(data, str(path))

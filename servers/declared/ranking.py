@@ -1,0 +1,110 @@
+"""Ranking for search boxes: which texts fit some words, and how well.
+
+A query's words are looked for whatever their case, at the beginning of a word (``connect`` finds ``connection``, and the other
+way round from four letters on). Chinese, Japanese and Korean runs are looked for by pairs of characters. Records are kept that fit at
+least half as well as the best one, so a second-best hit is shown and a stray word is not.
+
+Not promised: relevance as a search engine has it. Same query and records, same order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+_RUN = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_PIECE = re.compile(rf"(?P<run>[{_RUN}]+)|(?P<word>[^\W_{_RUN}]+)")
+_FILLER = frozenset(
+    "a about an and any are as at be by can do does for from get has have how i if in into is it me my not of on or our "
+    "please show so that the their them then there this to us was we what when where which who why will with you your".split()
+)
+KEEP = 0.5
+"""Share of the best score that a record needs."""
+STEM = 4
+"""Shortest word of a text that a longer word of the query may begin with."""
+SINGLE = 0.2
+"""Weight of a single Chinese, Japanese or Korean character beside its pairs."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A query, split."""
+
+    words: tuple[str, ...]
+    """Words of letters and digits."""
+    pairs: tuple[str, ...]
+    """Pairs of characters, or a single one that stands alone."""
+    singles: tuple[str, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to look for."""
+        return not (self.words or self.pairs)
+
+
+def split(query: str) -> Words:
+    """Split a query; filler words are left out unless there is nothing else."""
+    words, runs = pieces(query)
+    useful = [word for word in words if word not in _FILLER] or (words if not runs else [])
+    pairs = [run[i : i + 2] for run in runs for i in range(max(1, len(run) - 1))]
+    singles = [character for run in runs if len(run) > 1 for character in run]
+    return Words(tuple(dict.fromkeys(useful)), tuple(dict.fromkeys(pairs)), tuple(dict.fromkeys(singles)))
+
+
+def pieces(text: str) -> tuple[list[str], list[str]]:
+    """Words and Chinese, Japanese or Korean runs of a text, in lower case."""
+    words: list[str] = []
+    runs: list[str] = []
+    for found in _PIECE.finditer(text.casefold()):
+        (runs if found["word"] is None else words).append(found[0])
+    return words, runs
+
+
+def score(wanted: Words, text: str) -> float:
+    """How many of the wanted words a text has."""
+    folded = text.casefold()
+    found = 0.0
+    if wanted.words:
+        has = set(pieces(folded)[0])
+        found += sum(1 for word in wanted.words if word in has or any(_alike(word, other) for other in has))
+    found += sum(1 for pair in wanted.pairs if pair in folded)
+    if wanted.singles and found:
+        found += SINGLE * sum(1 for single in wanted.singles if single in folded)
+    return found
+
+
+def _alike(word: str, other: str) -> bool:
+    return other.startswith(word) or (len(other) >= STEM and word.startswith(other))
+
+
+def best(query: str, items: Sequence[T], texts: Callable[[T], Mapping[str, str]], weights: Mapping[str, float]) -> list[T]:
+    """The items that fit, best first, equals in their order; all of them for an empty query."""
+    wanted = split(query)
+    if wanted.empty:
+        return list(items) if not query.strip() else []
+    scored: list[tuple[float, int, T]] = []
+    for index, item in enumerate(items):
+        fields = texts(item)
+        # How much of the query the record covers counts first; in which field, only between equals.
+        covered = score(wanted, "\n".join(fields.values()))
+        if covered:
+            weight = sum(weights[name] * score(wanted, text) for name, text in fields.items())
+            scored.append((covered + weight / (1000 + weight), index, item))
+    top = max((value for value, _, _ in scored), default=0.0)
+    kept = [entry for entry in scored if entry[0] >= KEEP * int(top)]
+    kept.sort(key=lambda entry: (-entry[0], entry[1]))
+    return [item for _, _, item in kept]
+
+
+def flat(value: object) -> str:
+    """The text of any JSON value, for searching: keys of objects are left out."""
+    if value is None or isinstance(value, bool):
+        return ""
+    if isinstance(value, dict):
+        return "\n".join(flat(item) for item in cast("dict[str, object]", value).values())
+    if isinstance(value, list):
+        return "\n".join(flat(item) for item in cast("list[object]", value))
+    return str(value)

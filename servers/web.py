@@ -1,0 +1,218 @@
+"""HTTP manners that the agent plane and the control plane share.
+
+* ``HttpError``: a refusal with status, machine-readable code and words; ``error_response`` puts it on the wire, as a JSON-RPC
+  error on the agent plane (MCP clients show its text) and as ``{"error": {...}}`` elsewhere.
+* ``EXCEPTION_HANDLERS``: for Starlette, so that every error leaves as typed JSON and never as a traceback.
+* ``FrontGuard``: host names, origins and body sizes, checked before anything else runs.
+* ``admin_only``: an endpoint behind a bearer token.
+
+Not here: TLS, rate limits and CORS; a proxy in front does those.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from mcp_types import INVALID_REQUEST
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
+
+from servers.errors import CoworkEnvError, SpecError
+
+AGENT_PLANE = "/e/"
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+ANY_HOST = "*"
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class HttpError(CoworkEnvError):
+    """A request that is refused."""
+
+    def __init__(
+        self, status: int, code: str, message: str, fix: str | None = None, *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Refuse with HTTP ``status``; ``code`` is stable and machine-readable, ``fix`` says what to do."""
+        self.status = status
+        self.code = code
+        self.message = message
+        self.fix = fix
+        self.headers = headers
+        super().__init__(f"{message} {fix}" if fix else message)
+
+
+def error_response(error: HttpError, path: str) -> Response:
+    """Put a refusal on the wire, in the language of the plane that ``path`` belongs to."""
+    if path.startswith(AGENT_PLANE):
+        data = {"code": error.code, "fix": error.fix}
+        body: dict[str, Any] = {
+            "jsonrpc": "2.0",
+            "id": None,
+            "error": {"code": INVALID_REQUEST, "message": str(error), "data": data},
+        }
+    else:
+        body = {"error": {"code": error.code, "message": error.message, "fix": error.fix}}
+    return JSONResponse(body, status_code=error.status, headers=error.headers)
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HttpError)
+    return error_response(error, request.url.path)
+
+
+async def _on_starlette_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    codes = {404: "not_found", 405: "method_not_allowed"}
+    words = {404: "There is nothing here.", 405: f"{request.method} is not served here."}
+    code = codes.get(error.status_code, "refused")
+    message = words.get(error.status_code, error.detail)
+    return error_response(HttpError(error.status_code, code, message, headers=error.headers), request.url.path)
+
+
+async def _on_spec_error(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the shape of a handler
+    assert isinstance(error, SpecError)
+    problems = [
+        {"code": problem.code, "where": problem.where, "message": problem.message, "fix": problem.fix}
+        for problem in error.problems
+    ]
+    return JSONResponse({"error": {"code": "invalid", "message": str(error), "problems": problems}}, status_code=422)
+
+
+async def _on_anything(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the error is logged by the server
+    fault = HttpError(500, "internal_error", "The server failed on this request.", "Its log says why.")
+    return error_response(fault, request.url.path)
+
+
+EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {
+    HttpError: _on_http_error,
+    HTTPException: _on_starlette_error,
+    SpecError: _on_spec_error,
+    Exception: _on_anything,
+}
+
+
+def admin_only(token: str, endpoint: Endpoint) -> Endpoint:
+    """Let only those call ``endpoint`` who send ``Authorization: Bearer <token>``; the comparison takes constant time.
+
+    Raises:
+        ValueError: The token is shorter than 16 characters, which could be guessed.
+    """
+    if len(token) < 16:
+        raise ValueError("an admin token needs at least 16 characters; secrets.token_urlsafe() makes a good one")
+    expected = token.encode()
+
+    async def guarded(request: Request) -> Response:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not secrets.compare_digest(given.strip().encode(), expected):
+            raise HttpError(
+                401,
+                "admin_token_needed",
+                "The control plane needs the admin token.",
+                "Send it as: Authorization: Bearer <admin token>.",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return await endpoint(request)
+
+    return guarded
+
+
+class FrontGuard:
+    """ASGI middleware that turns away wrong hosts, foreign origins and oversized bodies.
+
+    A page of a hostile site can make a browser send requests to a server on loopback under the site's own name (DNS
+    rebinding), so only known host names are served, whatever the port. ``"*"`` among them serves any, for servers that are
+    reached under names nobody can list; the tokens still protect them.
+
+    Bodies are read whole before the application runs: no application holds anything while a slow client is sending.
+    """
+
+    def __init__(self, app: ASGIApp, *, allowed_hosts: Iterable[str], max_body: int) -> None:
+        self.app = app
+        self.names = frozenset(host.lower() for host in allowed_hosts)
+        self.any_host = ANY_HOST in self.names
+        self.max_body = max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            if self._has_body(scope):
+                body = await self._read(receive)
+                if body is None:
+                    return  # the client left; there is nobody to answer
+                receive = _replay(body, receive)
+        except HttpError as error:
+            await error_response(error, scope["path"])(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def _has_body(self, scope: Scope) -> bool:
+        """Check the headers and say whether a body follows."""
+        named = has_body = False
+        for name, value in scope["headers"]:
+            if name == b"host":
+                named = True
+                self._check_name(value.decode("latin-1"), 421, "host")
+            elif name == b"origin":
+                self._check_name(value.decode("latin-1").partition("://")[2], 403, "origin")
+            elif name == b"transfer-encoding":
+                has_body = True
+            elif name == b"content-length":
+                has_body = True
+                if int(value) > self.max_body:
+                    raise self._too_large()
+        if not named:
+            self._check_name("", 421, "host")
+        return has_body
+
+    def _check_name(self, host: str, status: int, header: str) -> None:
+        if self.any_host:
+            return
+        name = host.lower()
+        name = name[: name.find("]") + 1] if name.startswith("[") else name.partition(":")[0]
+        if name not in self.names:
+            raise HttpError(
+                status,
+                f"{header}_not_allowed",
+                f"This server does not answer under the {header} name that was sent.",
+                "Use an allowed name, or start the server with this name among its allowed hosts.",
+            )
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return None
+            part: bytes = message.get("body", b"")
+            size += len(part)
+            if size > self.max_body:
+                raise self._too_large()
+            parts.append(part)
+            if not message.get("more_body", False):
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _too_large(self) -> HttpError:
+        return HttpError(
+            413, "body_too_large", f"The request body is larger than {self.max_body:,} bytes.", "Send less in one request."
+        )
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    waiting = True
+
+    async def replay() -> Message:
+        nonlocal waiting
+        if waiting:
+            waiting = False
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return replay

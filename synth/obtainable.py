@@ -1,0 +1,127 @@
+"""Information flow: every value that the oracle uses must have been obtainable.
+
+An oracle that uses an id nobody showed it solves a task that no agent can solve. So each literal in its calls has to appear in what an agent
+would have read by then: the prompt, the request, what the user said, earlier results. Ids and addresses must appear as they are; times may be
+written otherwise but must be the same instant, or a day and a time of day that were both read; in free text the facts count, not the words.
+
+Search words and numbers that are not facts are the agent's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+from harness.environment import Environment, Step
+from harness.facts import ClockTime, Fact, extract
+from harness.prompt import system_prompt
+from harness.vocabulary import vocabulary_of
+from servers.bindings import references
+from synth.defects import Defect
+from synth.rehearse import Performance
+
+ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?")
+
+
+class Reader:
+    """What an agent has read so far."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.vocabulary = vocabulary_of(environment.image)
+        self.zone = ZoneInfo(environment.image.people[environment.principal].timezone)
+        self.texts: list[str] = []
+        self.facts: set[Fact] = set()
+        self.instants: set[datetime] = set()
+
+    def read(self, text: str) -> None:
+        """Take in a text."""
+        self.texts.append(text.casefold())
+        self.facts.update(extract(text, self.vocabulary))
+        self.instants.update(moment for found in ISO.findall(text) if (moment := self.moment(found)) is not None)
+
+    def moment(self, text: str) -> datetime | None:
+        """An ISO time as an instant; without an offset it is the principal's local time."""
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            return None
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=self.zone)
+
+    def knows(self, value: str) -> bool:
+        """Whether a value of a call was obtainable."""
+        if any(value.casefold() in text for text in self.texts):
+            return True
+        if ISO.fullmatch(value):
+            return self._knows_moment(value)
+        stated = extract(value, self.vocabulary)
+        if stated:
+            return all(fact.relative or self._knows_fact(fact) for fact in stated)
+        return " " in value.strip() or value.isalpha()
+
+    def _knows_fact(self, fact: Fact) -> bool:
+        if fact in self.facts:
+            return True
+        return fact.kind in ("date", "time") and any(_part(moment, fact, self.zone) for moment in self.instants)
+
+    def _knows_moment(self, value: str) -> bool:
+        moment = self.moment(value)
+        if moment is None or moment in self.instants:
+            return moment is not None
+        local = moment.astimezone(self.zone)
+        clocks = {(f.value.hour, f.value.minute) for f in self.facts if isinstance(f.value, ClockTime)}
+        days = {f.value for f in self.facts if f.kind == "date"} | {m.astimezone(self.zone).date() for m in self.instants}
+        return (local.hour, local.minute) in clocks and local.date() in days
+
+
+def not_obtainable(environment: Environment, model: Performance) -> list[Defect]:
+    """Every literal of the oracle that an agent could not have known."""
+    reader = Reader(environment)
+    for text in (system_prompt(environment), environment.request):
+        reader.read(text)
+    defects: list[Defect] = []
+    for index, (step, trace) in enumerate(zip(environment.oracle, model.traces, strict=False)):
+        if step.call is not None:
+            defects += _unknown(environment, step, index, reader)
+        reader.read(trace.result)
+    return defects
+
+
+def _unknown(environment: Environment, step: Step, index: int, reader: Reader) -> Iterator[Defect]:
+    tool = environment.exposed[step.call or ""]
+    schema: Mapping[str, Any] = tool.input_schema.get("properties", {})
+    for name, value in step.arguments.items():
+        searching = tool.effect == "read" and name in ("query", "text")
+        if searching or schema.get(name, {}).get("enum"):
+            continue
+        for text in _strings(value):
+            if references(text) or reader.knows(text):
+                continue
+            yield Defect(
+                "not_obtainable",
+                f"oracle[{index}].arguments.{name}",
+                "a value that the request, a rule or an earlier result shows",
+                f"{text!r:.120}",
+                "Show it somewhere, look it up before, or refer to the result that holds it ($name.path).",
+            )
+
+
+def _strings(value: object) -> Sequence[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list):
+        return [text for item in cast("list[object]", value) for text in _strings(item)]
+    if isinstance(value, dict):
+        return [text for item in cast("dict[str, object]", value).values() for text in _strings(item)]
+    return []
+
+
+def _part(moment: datetime, fact: Fact, zone: ZoneInfo) -> bool:
+    for local in (moment, moment.astimezone(zone)):
+        if fact.kind == "date" and fact.value == local.date():
+            return True
+        if isinstance(fact.value, ClockTime) and (fact.value.hour, fact.value.minute) == (local.hour, local.minute):
+            return True
+    return False
