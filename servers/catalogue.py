@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from servers.errors import Problem, SpecError, suggest
+from servers.services.calendar import CALENDAR
+from servers.services.chat import CHAT
 from servers.services.directory import DIRECTORY
+from servers.services.files import FILES
+from servers.services.mail import MAIL
+from servers.services.tickets import TICKETS
 from servers.services.workplace import WORKPLACE
 from servers.tools import Service
 
-BUILT_IN: tuple[Service, ...] = (DIRECTORY, WORKPLACE)
+BUILT_IN: tuple[Service, ...] = (MAIL, CALENDAR, TICKETS, DIRECTORY, CHAT, FILES, WORKPLACE)
 
 
 def services(names: Iterable[str]) -> tuple[Service, ...]:

@@ -42,7 +42,7 @@ class Person(Record):
     def _known_zone(cls, value: str) -> str:
         try:
             ZoneInfo(value)
-        except (ZoneInfoNotFoundError, ValueError):
+        except (ZoneInfoNotFoundError, ValueError, OSError):  # "Europe" is a directory
             raise ValueError("expected an IANA time zone such as Europe/Berlin") from None
         return value
 

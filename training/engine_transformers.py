@@ -206,8 +206,8 @@ class TransformersEngine:
             )
         if len(ids) + max_new_tokens > self._context:
             raise EngineRejectedError(
-                f"{len(ids)} tokens of context and {max_new_tokens} new ones exceed the model's context of "
-                f"{self._context}; lower max_new_tokens or end the episode"
+                f"{len(ids)} tokens and {max_new_tokens} new ones exceed the model's context of {self._context}; "
+                "lower max_new_tokens or end the episode"
             )
 
     async def _drive(self) -> None:

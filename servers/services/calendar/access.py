@@ -1,7 +1,7 @@
 """Who may see and do what, and who is meant: finding events and people with the caller's rights.
 
-* People of the organisation see each other's events; of private ones only when they are busy. People outside see nothing
-  but the events they organise or are invited to.
+* People of the organisation see each other's events; of private ones only when they are busy. People outside
+  see nothing but the events they organise or are invited to.
 * Only the organizer changes or deletes. Attendees respond, for themselves.
 * An event that the caller may not see is refused with the same words as one that does not exist.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from servers.errors import ToolError
 from servers.people import Person, find_person
@@ -69,7 +69,9 @@ def find_event(call: Call, event_id: str) -> Target:
     match = OCCURRENCE_ID.fullmatch(event_id)
     series = call.world.get(Event, match[1]) if match and event is None else None
     if match is None or series is None or not series.recurrence or not sees_details(call.person, series):
-        raise call.refuse(f"there is no event {event_id[:80]!r}. Take event_id from calendar_list_events or calendar_search.")
+        raise call.refuse(
+            f"there is no event {event_id[:80]!r}. Look with calendar_list_events or calendar_search."
+        )
     start = _stamp(match[2])
     if start is None or not is_occurrence(series.series, start) or start in series.excluded:
         raise _no_occurrence(call, series, start)
@@ -111,7 +113,9 @@ def find_colleague(call: Call, text: str) -> Person:
     """
     person = find_person(call, text)
     if not sees_calendar(call.person, person.email, call.world.people):
-        raise call.refuse(f"the calendar of {person.email} is not visible to you: it belongs to another organisation.")
+        raise call.refuse(
+            f"the calendar of {person.email} is not visible to you: it belongs to another organisation."
+        )
     return person
 
 
@@ -119,7 +123,8 @@ def find_addresses(call: Call, texts: list[str]) -> list[str]:
     """Turn names and addresses into addresses, without repetition; people outside need not be known.
 
     Raises:
-        ToolError: A name or a colleague's address that nobody has, or that several people have; or no address at all.
+        ToolError: A name or a colleague's address that nobody has, or that several people have; or no address
+        at all.
     """
     found: dict[str, None] = {}
     for text in texts:
@@ -136,7 +141,9 @@ def _address(call: Call, text: str) -> str:
         if email.casefold() == lowered:
             return email
     if ADDRESS.fullmatch(wanted) is None or len(wanted) > 254:
-        raise call.refuse(f"{wanted[:80]!r} is neither a name nor a mail address. Write it like name@company.example.")
+        raise call.refuse(
+            f"{wanted[:80]!r} is neither a name nor a mail address. Write it like name@company.example."
+        )
     if lowered.rpartition("@")[2] in own_domains(call.world.people.values()):
         return find_person(call, wanted).email  # refuses with the closest colleagues
     return wanted.lower()
@@ -149,7 +156,7 @@ def own_domains(people: Iterable[Person]) -> set[str]:
 
 def _stamp(text: str) -> int | None:
     try:
-        return int(datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp())
+        return int(datetime.fromisoformat(text).timestamp())
     except ValueError:
         return None
 
@@ -160,5 +167,6 @@ def _no_occurrence(call: Call, series: Event, start: int | None) -> ToolError:
         words = f"that occurrence of {series.title!r} was cancelled"
     following = next_start(series.series, max(call.now, series.start), 366 * 86400)
     hint = "" if following is None else f" The next one is {occurrence_id(series.id, following)}."
-    return call.refuse(f"{words}.{hint} The series itself is {series.id}; calendar_list_events shows its occurrences.")
-
+    return call.refuse(
+        f"{words}.{hint} The series itself is {series.id}; calendar_list_events shows its occurrences."
+    )

@@ -1,7 +1,7 @@
 """Who is free when: conflicts of an event, free/busy, and common free time.
 
-Busy time of colleagues is visible to everyone inside the organisation; what fills it only where the caller may see the event.
-People outside are never looked into: they are named as not visible.
+Busy time of colleagues is visible to everyone inside the organisation; what fills it only where the caller
+may see the event. People outside are never looked into: they are named as not visible.
 """
 
 from __future__ import annotations
@@ -40,10 +40,14 @@ class FreeBusy(Arguments):
 
 
 class SuggestTimes(Arguments):
-    """Find times at which you and other people are all free, inside everyone's working hours (09:00 to 17:00 local, Monday to
-    Friday), earliest first."""
+    """Find times at which you and other people are all free, earliest first.
 
-    people: list[str] = Field(min_length=1, max_length=20, description="Names or mail addresses; you are always included")
+    Inside everyone's working hours: 09:00 to 17:00 local, Monday to Friday.
+    """
+
+    people: list[str] = Field(
+        min_length=1, max_length=20, description="Names or mail addresses; you are always included"
+    )
     duration_minutes: int = Field(ge=5, le=480, description="Length of the meeting")
     earliest: str = Field(description="Not before this time, in your time zone unless it has an offset")
     latest: str = Field(description="Over by this time; at most 62 days after earliest")
@@ -70,7 +74,9 @@ def suggest_times(call: Call, args: SuggestTimes) -> JsonObject:
     begin, end = read_range(call, args.earliest, args.latest, ("earliest", "latest"), LONGEST_SUGGESTION)
     begin = max(begin, call.now)
     length = args.duration_minutes * MINUTE
-    visible, hidden = _divided(call, list(dict.fromkeys([call.person.email, *find_addresses(call, args.people)])))
+    visible, hidden = _divided(
+        call, list(dict.fromkeys([call.person.email, *find_addresses(call, args.people)]))
+    )
     shared: list[Span] = [(begin, end)] if begin < end else []
     for timezone in sorted({call.world.people[email].timezone for email in visible}):
         shared = common(shared, list(working_time(timezone, begin, end)))
@@ -104,7 +110,9 @@ def conflicts(call: Call, event: Event) -> JsonObject:
     taken = merged((one.start, one.end) for one in mine)
     found: list[JsonObject] = []
     for email in _divided(call, attending)[0] if mine else ():
-        others = [other for other in busy_of(call, email, taken[0][0], taken[-1][1]) if other.event.id != event.id]
+        others = [
+            other for other in busy_of(call, email, taken[0][0], taken[-1][1]) if other.event.id != event.id
+        ]
         found += [_conflict(call, email, other) for other in others if _overlaps(other, taken)]
     if not found:
         return {}

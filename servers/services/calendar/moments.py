@@ -1,8 +1,8 @@
 """Moments and wall clocks: what a calendar needs to know about time zones.
 
-An instant is whole seconds since 1970 UTC; a wall time is a naive datetime as a clock in some zone shows it. A wall time that a
-clock change skips counts as if the clock had not changed yet (02:30 becomes 03:30), one that comes twice is the first of the two,
-as RFC 5545 section 3.3.5 wants it.
+An instant is whole seconds since 1970 UTC; a wall time is a naive datetime as a clock in some zone shows it.
+A wall time that a clock change skips counts as if the clock had not changed yet (02:30 becomes 03:30), one
+that comes twice is the first of the two, as RFC 5545 section 3.3.5 wants it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def midnight(day: date, timezone: str) -> int:
 
 
 def known_zone(name: str) -> bool:
-    """Whether this is an IANA name of a place, or UTC; names that mean something else on each machine are not."""
+    """Whether this is the IANA name of a place, or UTC; not a name whose meaning depends on the machine."""
     if name == "UTC":
         return True
     if "/" not in name or name.startswith(("posix/", "right/")):
@@ -57,7 +57,8 @@ def known_zone(name: str) -> bool:
 
 def zone_problem(name: str) -> str:
     """Why a name is no time zone, and which ones are close."""
-    return f"{name[:60]!r} is not an IANA time zone such as Europe/Berlin. {suggest(name[:60], available_timezones())}"
+    name = name[:60]
+    return f"{name!r} is not an IANA time zone such as Europe/Berlin. {suggest(name, available_timezones())}"
 
 
 def read_time(call: Call, text: str, argument: str, timezone: str) -> int:
@@ -84,15 +85,17 @@ def read_day(call: Call, text: str, argument: str, timezone: str) -> int:
         day = date.fromisoformat(text)
     except ValueError:
         raise call.refuse(
-            f"{argument} {text[:60]!r} is not a date. The event is all-day: write dates like 2026-03-02, end being the day "
-            "after the last day."
+            f"{argument} {text[:60]!r} is not a date. The event is all-day: write dates like 2026-03-02, "
+            "end being the day after the last day."
         ) from None
     if not 1970 < day.year <= LAST_YEAR:
         raise _out_of_bounds(call, text, argument)
     return midnight(day, timezone)
 
 
-def read_range(call: Call, start: str, end: str, names: tuple[str, str], longest: int = LONGEST) -> tuple[int, int]:
+def read_range(
+    call: Call, start: str, end: str, names: tuple[str, str], longest: int = LONGEST
+) -> tuple[int, int]:
     """Read two time arguments as a range, in the caller's zone where they have no offset.
 
     Raises:
@@ -104,7 +107,8 @@ def read_range(call: Call, start: str, end: str, names: tuple[str, str], longest
         raise call.refuse(f"{names[1]} {end!r} is not after {names[0]} {start!r}. Swap or correct them.")
     if finish - begin > longest:
         raise call.refuse(
-            f"{names[0]} and {names[1]} are {(finish - begin) // DAY} days apart; at most {longest // DAY} days at a time."
+            f"{names[0]} and {names[1]} are {(finish - begin) // DAY} days apart; "
+            f"at most {longest // DAY} days at a time."
         )
     return begin, finish
 
@@ -121,4 +125,6 @@ def _bounded(call: Call, instant: int, text: str, argument: str) -> int:
 
 
 def _out_of_bounds(call: Call, text: str, argument: str) -> Exception:
-    return call.refuse(f"{argument} {text[:60]!r} is out of range: this calendar goes from 1970 to {LAST_YEAR}.")
+    return call.refuse(
+        f"{argument} {text[:60]!r} is out of range: this calendar goes from 1970 to {LAST_YEAR}."
+    )

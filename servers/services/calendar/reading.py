@@ -15,19 +15,28 @@ from servers.tools import Arguments, Call, JsonObject
 
 
 class ListEvents(Arguments):
-    """List events in a time range, in order; every occurrence of a recurring event on its own. Shows your calendar, or a
-    colleague's as far as you may see it: private events only as busy time."""
+    """List events in a time range, in order; every occurrence of a recurring event on its own.
 
-    start: str = Field(description="Begin of the range, such as 2026-03-02 or 2026-03-02T09:00:00 (your time zone)")
+    Shows your calendar, or a colleague's as far as you may see it: private events only as busy time.
+    """
+
+    start: str = Field(
+        description="Begin of the range, such as 2026-03-02 or 2026-03-02T09:00:00 (your time zone)"
+    )
     end: str = Field(description="End of the range, not included; at most 366 days after start")
-    person: str | None = Field(default=None, description="Name or address of a colleague; yourself if left out")
+    person: str | None = Field(
+        default=None, description="Name or address of a colleague; yourself if left out"
+    )
     page_size: int = Field(default=20, ge=1, le=50, description="Events per page, at most 50")
     cursor: str | None = Field(default=None, description="next_cursor of the previous page")
 
 
 class SearchEvents(Arguments):
-    """Search the events you organise or are invited to. All words must occur in title, location, description or the
-    people's addresses. A recurring event is found once, as its series."""
+    """Search the events you organise or are invited to.
+
+    All words must occur in title, location, description or the people's addresses. A recurring event is
+    found once, as its series.
+    """
 
     query: str = Field(max_length=400, description="Words to look for")
     start: str | None = Field(default=None, description="Only events from this time on; give end too")
@@ -37,8 +46,10 @@ class SearchEvents(Arguments):
 
 
 class GetEvent(Arguments):
-    """Get everything about one event: people and their responses, description, recurrence. Takes the id of an event, of one
-    occurrence, or of a series."""
+    """Get everything about one event: people and their responses, description, recurrence.
+
+    Takes the id of an event, of one occurrence, or of a series.
+    """
 
     event_id: str = Field(max_length=400, description="An event_id or series_id")
 
@@ -49,7 +60,11 @@ def list_events(call: Call, args: ListEvents) -> JsonObject:
     begin, end = read_range(call, args.start, args.end, ("start", "end"))
     found = calendar_of(call, owner.email, begin, end)
     if owner is not call.person:
-        found = [one for one in found if sees_details(call.person, one.event) or one.event.takes_time_of(owner.email)]
+        found = [
+            one
+            for one in found
+            if sees_details(call.person, one.event) or one.event.takes_time_of(owner.email)
+        ]
     result = page(call, f"{owner.email}\0{begin}\0{end}", found, size=args.page_size, cursor=args.cursor)
     return {
         "events": [listed(call, occurrence, owner.email) for occurrence in result.items],
@@ -105,4 +120,9 @@ def _hit(call: Call, event_id: str, start: int | None) -> JsonObject:
     shown = event.start if start is None else start
     occurrence = Occurrence(event, shown, end_of(event, shown))
     line = listed(call, occurrence, call.person.email)
-    return {**line, "event_id": event.id, "recurrence": event.recurrence, "occurrence_id": occurrence.event_id}
+    return {
+        **line,
+        "event_id": event.id,
+        "recurrence": event.recurrence,
+        "occurrence_id": occurrence.event_id,
+    }

@@ -1,21 +1,22 @@
 """The calendar's one record type.
 
-An event is single, or a series (it has ``recurrence``), or a changed occurrence of a series (it has ``series_id`` and
-``original_start``). What keeps these three simple:
+An event is single, or a series (it has ``recurrence``), or a changed occurrence of a series (it has
+``series_id`` and ``original_start``). What keeps these three simple:
 
-* A series lists in ``excluded`` the starts of all occurrences that it no longer stands for, deleted or changed ones alike.
-* A changed occurrence is a record of its own under the very id that the occurrence had: ``<series id>_<YYYYMMDDTHHMMSSZ>``.
-  Expanding a series therefore never looks at other records.
+* A series lists in ``excluded`` the starts of all occurrences that it no longer stands for, deleted or
+  changed ones alike.
+* A changed occurrence is a record of its own under the very id that the occurrence had: ``<series
+  id>_<YYYYMMDDTHHMMSSZ>``. Expanding a series therefore never looks at other records.
 * A deleted event stays, with ``status: cancelled``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, cast
 
 from pydantic import BeforeValidator, Field
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from servers.records import Instant, Record, Ref, iso_utc
 from servers.services.calendar.recurrence import Series

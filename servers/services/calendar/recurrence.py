@@ -1,13 +1,15 @@
 """Recurrence rules: the part of RFC 5545 that calendars show in their dialogs, expanded within fixed bounds.
 
-* ``parse_rule`` reads an RRULE; ``Rule.text`` writes it in one canonical form, so that equal rules are equal text.
-* ``occurrences`` gives the starts of a series in a window; ``is_occurrence``, ``count_before`` and ``next_start`` build on it.
+* ``parse_rule`` reads an RRULE; ``Rule.text`` writes it in one canonical form, so that equal rules are equal
+  text.
+* ``occurrences`` gives the starts of a series in a window; ``is_occurrence``, ``count_before`` and
+  ``next_start`` build on it.
 
 Rules expand on the wall clock of the event's zone: 09:00 stays 09:00 when the clocks change.
 
-Why not ``dateutil.rrule``: a rule that never happens (30 February) makes it search until the year 9999, seconds of
-work that no argument limits, and a window far from the start costs all occurrences before it. Here a window costs
-its own periods only, whatever the rule. The tests hold this module to dateutil's results.
+Why not ``dateutil.rrule``: a rule that never happens (30 February) makes it search until the year 9999,
+seconds of work that no argument limits, and a window far from the start costs all occurrences before it. Here
+a window costs its own periods only, whatever the rule. The tests hold this module to dateutil's results.
 
 Not supported: frequencies below a day, BYHOUR and finer, BYYEARDAY, BYWEEKNO.
 """
@@ -54,7 +56,8 @@ class Rule:
     week_start: int = 0
     count: int | None = None
     until: str = ""
-    """``YYYYMMDD`` (that day included), or ``YYYYMMDDTHHMMSS`` with Z for UTC and without for the event's zone."""
+    """``YYYYMMDD`` (that day included), or ``YYYYMMDDTHHMMSS`` with Z for UTC and without for the event's
+    zone."""
 
     def text(self) -> str:
         """The rule in canonical form."""
@@ -132,7 +135,9 @@ def _hold_together(rule: Rule) -> None:
         raise ValueError("COUNT and UNTIL exclude each other; give one of them")
     if rule.freq in ("DAILY", "WEEKLY"):
         if any(n for _, n in rule.weekdays):
-            raise ValueError(f"FREQ={rule.freq} takes plain weekdays in BYDAY (MO, not 1MO); use FREQ=MONTHLY for 1MO")
+            raise ValueError(
+                f"FREQ={rule.freq} takes plain weekdays in BYDAY (MO, not 1MO); use FREQ=MONTHLY for 1MO"
+            )
         if rule.month_days or rule.positions:
             raise ValueError(f"FREQ={rule.freq} takes neither BYMONTHDAY nor BYSETPOS; use FREQ=MONTHLY")
     if rule.positions and not (rule.weekdays or rule.month_days):
@@ -182,14 +187,13 @@ def _weekday(name: str, value: str) -> int:
 def _until(value: str) -> str:
     if not value:
         return value
-    match = re.fullmatch("([0-9]{8})(T[0-9]{6})?(Z)?", value)
     try:
-        moment = datetime.strptime((match[1] if match else "") + ((match[2] if match else "") or "T000000"), "%Y%m%dT%H%M%S")  # noqa: DTZ007 - the zone is the event's
+        moment = datetime.fromisoformat(value if re.fullmatch("[0-9]{8}(T[0-9]{6}Z?)?", value) else "")
     except ValueError:
         raise ValueError(f"UNTIL is written like 20260630 or 20260630T220000Z (got {value[:30]!r})") from None
     if not 1970 < moment.year <= LAST_YEAR:
         raise ValueError(f"UNTIL lies outside 1970 to {LAST_YEAR} (got {value[:30]!r})")
-    return value if match and match[2] else value.rstrip("Z")
+    return value
 
 
 def _joined(values: tuple[int, ...]) -> str:
@@ -267,8 +271,8 @@ def _last_start(rule: Rule, timezone: str) -> int:
     if "T" not in rule.until:
         last = date.fromisoformat(rule.until)
         return midnight(last + timedelta(days=1), timezone) - 1
-    moment = datetime.strptime(rule.until.rstrip("Z"), "%Y%m%dT%H%M%S")  # noqa: DTZ007 - the zone follows
-    return at(moment, "UTC" if rule.until.endswith("Z") else timezone)
+    moment = datetime.fromisoformat(rule.until)
+    return int(moment.timestamp()) if moment.tzinfo else at(moment, timezone)
 
 
 @lru_cache(maxsize=4096)
@@ -286,7 +290,7 @@ def _block(series: Series, number: int) -> tuple[int, ...]:
 
 
 def _walk(plan: _Plan, first: date, last: date) -> Iterator[int]:
-    """Starts of all occurrences in the periods between two days; ends with the last period, whatever the rule."""
+    """Starts of the occurrences in the periods between two days; comes to an end whatever the rule."""
     index = _period_number(plan, first)
     previous = -1
     while True:

@@ -1,16 +1,17 @@
 """Edits and deletions of one event, one occurrence, an occurrence and all that follow, or a whole series.
 
-An ``Edit`` says what shall be different of the occurrence that is meant; the functions here carry it over to the records:
+An ``Edit`` says what shall be different of the occurrence that is meant; the functions here carry it over to
+the records:
 
 * ``this``: the occurrence becomes a record of its own, and the series excludes it.
 * ``following``: the series ends before the occurrence, a new series begins with it.
-* ``all``: the series itself changes. When its times change, occurrences that had been changed one by one go back
-  into it, as in the calendars people know; deleted ones stay deleted.
+* ``all``: the series itself changes. When its times change, occurrences that had been changed one by one go
+  back into it, as in the calendars people know; deleted ones stay deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from typing import Any, Literal
 from servers.services.calendar.access import Target
 from servers.services.calendar.moments import day_of, midnight, shifted, wall
 from servers.services.calendar.records import Attendee, Event, invited, occurrence_id
-from servers.services.calendar.recurrence import Series, count_before, is_occurrence, parse_rule
+from servers.services.calendar.recurrence import Series, count_before, is_occurrence, next_start, parse_rule
 from servers.services.calendar.store import changed_occurrences, end_of
 from servers.tools import Call
 
@@ -43,7 +44,7 @@ class Edit:
     """Canonical rule; empty for none; None leaves it."""
 
     def apply(self, event: Event) -> dict[str, Any]:
-        """Details and attendees for one record. Who stays keeps the response, unless the time is another one."""
+        """Details and attendees for one record; who stays keeps the response, unless the time changes."""
         values = dict(self.details)
         if self.attendees is not None or self.moved:
             emails = [a["email"] for a in event.attendees] if self.attendees is None else self.attendees
@@ -113,18 +114,23 @@ def change_all(call: Call, series: Event, original_start: int, edit: Edit) -> Ch
     start = shifted(series.start, series.timezone, by, edit.timezone)
     retimed = _retimed(series, edit, rule)
     values = edit.apply(series)
-    values |= {"start": start, "end": _end(series, start, edit), "timezone": edit.timezone, "recurrence": rule}
+    values |= {
+        "start": start,
+        "end": _end(series, start, edit),
+        "timezone": edit.timezone,
+        "recurrence": rule,
+    }
     reset: list[str] = []
     changed = changed_occurrences(call.world, series)
     if retimed:
         if rule:
             fitting(call, Series(rule, start, edit.timezone))
-        own = {event.original_start for event in changed}
-        deleted = [gone for gone in series.excluded if gone not in own]
-        values["excluded"] = _carried(deleted, series, by, Series(rule, start, edit.timezone))
+        values["excluded"] = _carried(
+            _deleted(series, changed), series, by, Series(rule, start, edit.timezone)
+        )
         reset = _put_back(call, changed)
     else:
-        for event in changed:
+        for event in _confirmed(changed):
             call.world.update(event, **edit.apply(event))
     return Changed(call.world.update(series, **values), tuple(reset))
 
@@ -140,8 +146,7 @@ def change_following(call: Call, series: Event, original_start: int, edit: Edit)
     if rule:
         fitting(call, second)
     changed = changed_occurrences(call.world, series, original_start)
-    own = {event.original_start for event in changed}
-    deleted = [gone for gone in series.excluded if gone >= original_start and gone not in own]
+    deleted = [gone for gone in _deleted(series, changed) if gone >= original_start]
     new = Event.model_validate(
         {
             **series.__dict__,
@@ -158,7 +163,7 @@ def change_following(call: Call, series: Event, original_start: int, edit: Edit)
     end_before(call, series, original_start)
     reset = _put_back(call, changed)
     if not _retimed(series, edit, edit.recurrence or series.recurrence):
-        for event in changed:
+        for event in _confirmed(changed):
             new = _adopt(call, new, event, edit)
         reset = []
     return Changed(new, tuple(reset))
@@ -202,9 +207,7 @@ def fitting(call: Call, series: Series) -> str:
 
 
 def start_problem(series: Series) -> str | None:
-    """Why the start of a series is none of its occurrences, with the first day that is one; None when it fits."""
-    from servers.services.calendar.recurrence import next_start  # noqa: PLC0415
-
+    """Why the start of a series is none of its occurrences, and what would be; None when it is one."""
     if is_occurrence(series, series.start):
         return None
     start = wall(series.start, series.timezone)
@@ -222,13 +225,13 @@ def _cancel_record(call: Call, event: Event) -> None:
 
 
 def _moved_rule(series: Event, original_start: int, edit: Edit) -> tuple[str, timedelta]:
-    """The rule after an edit, and by how much wall clocks move. An end of the rule moves with its occurrences."""
+    """The rule after an edit, and by how much wall clocks move; the end of the rule moves along."""
     by = wall(edit.start, edit.timezone) - wall(original_start, series.timezone)
     if edit.recurrence is not None:
         return edit.recurrence, by
     rule = parse_rule(series.recurrence)
-    if "T" in rule.until and rule.until.endswith("Z") and (by or edit.timezone != series.timezone):
-        last = int(datetime.strptime(rule.until, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp())
+    if rule.until.endswith("Z") and (by or edit.timezone != series.timezone):
+        last = int(datetime.fromisoformat(rule.until).timestamp())
         moved = datetime.fromtimestamp(shifted(last, series.timezone, by, edit.timezone), UTC)
         return replace(rule, until=moved.strftime("%Y%m%dT%H%M%SZ")).text(), by
     return series.recurrence, by
@@ -261,17 +264,31 @@ def _carried(deleted: Iterable[int], series: Event, by: timedelta, to: Series) -
     return sorted(start for start in moved if is_occurrence(to, start))
 
 
-def _put_back(call: Call, changed: Iterable[Event]) -> list[str]:
-    ids: list[str] = []
+def _confirmed(changed: Iterable[Event]) -> list[Event]:
+    return [event for event in changed if event.status == "confirmed"]
+
+
+def _deleted(series: Event, changed: Iterable[Event]) -> list[int]:
+    """Starts that a series excludes because nothing happens then."""
+    alive = {event.original_start for event in _confirmed(changed)}
+    return [start for start in series.excluded if start not in alive]
+
+
+def _put_back(call: Call, changed: Sequence[Event]) -> list[str]:
+    """Remove the records of changed occurrences; gives the ids of those that took place."""
     for event in changed:
         call.world.delete(event)
-        ids.append(event.id)
-    return ids
+    return [event.id for event in _confirmed(changed)]
 
 
 def _adopt(call: Call, series: Event, event: Event, edit: Edit) -> Event:
     """Give a changed occurrence to the series that begins with the split."""
     start = event.original_start or 0
-    values = {**event.__dict__, **edit.apply(event), "id": occurrence_id(series.id, start), "series_id": series.id}
+    values = {
+        **event.__dict__,
+        **edit.apply(event),
+        "id": occurrence_id(series.id, start),
+        "series_id": series.id,
+    }
     call.world.insert(Event.model_validate(values))
     return call.world.update(series, excluded=sorted({*series.excluded, start}))

@@ -1,7 +1,7 @@
 """What is stored, as occurrences in time: expanding events in a window, and who is busy when.
 
-Everything that looks at a calendar goes through ``calendar_of``, so bounds hold everywhere: a calendar that is too full
-for a window is refused, never half shown.
+Everything that looks at a calendar goes through ``calendar_of``, so bounds hold everywhere: a calendar that
+is too full for a window is refused, never half shown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Occurrence:
 
 
 def _of_person(events: sa.Table) -> sa.ColumnElement[bool]:
-    # A quote inside a JSON string is escaped, so only a real address can match; json_each costs ten times as much.
+    # A quote inside a JSON string is escaped, so only an address can match; json_each costs much more.
     invited = sa.func.instr(events.c.attendees, param("invited")) > 0
     return sa.and_(events.c.status == "confirmed", sa.or_(events.c.organizer == param("person"), invited))
 
@@ -54,7 +54,7 @@ CHANGED = Query(
     Event,
     lambda t: (
         sa.select(t)
-        .where(t.c.series_id == param("series"), t.c.original_start >= param("first"), t.c.status == "confirmed")
+        .where(t.c.series_id == param("series"), t.c.original_start >= param("first"))
         .order_by(t.c.original_start)
     ),
 )
@@ -63,7 +63,7 @@ TEXTS = Statement(lambda: _texts(table(Event)))
 ALL = Query(Event, lambda t: sa.select(t).order_by(t.c.id))
 
 
-def _texts(t: sa.Table) -> sa.Select[tuple[str, ...]]:
+def _texts(t: sa.Table) -> sa.sql.expression.Executable:
     return (
         sa.select(t.c.id, t.c.title, t.c.location, t.c.description, t.c.organizer, t.c.attendees)
         .where(_of_person(t))
@@ -91,7 +91,7 @@ def expand(event: Event, begin: int, end: int) -> list[Occurrence]:
 
 
 def end_of(event: Event, start: int) -> int:
-    """When the occurrence of a series that starts at ``start`` ends: days stay days across a clock change, hours hours."""
+    """When the occurrence of a series that starts at ``start`` ends; days stay days across a clock change."""
     if not event.all_day:
         return start + event.end - event.start
     days = (day_of(event.end, event.timezone) - day_of(event.start, event.timezone)).days
@@ -99,17 +99,20 @@ def end_of(event: Event, start: int) -> int:
 
 
 def calendar_of(call: Call, email: str, begin: int, end: int) -> list[Occurrence]:
-    """All occurrences on a person's calendar that overlap a window, by start, end and id. Nobody's rights are looked at.
+    """All occurrences on a person's calendar that overlap a window, by start, end and id; whoever asks.
 
     Raises:
         ToolError: There are too many.
     """
     found: list[Occurrence] = []
-    for event in call.world.select(IN_WINDOW, person=email, invited=invited_mark(email), after=begin, before=end):
+    for event in call.world.select(
+        IN_WINDOW, person=email, invited=invited_mark(email), after=begin, before=end
+    ):
         found += expand(event, begin, end)
         if len(found) > MOST_IN_WINDOW:
             raise call.refuse(
-                f"the calendar of {email} holds more than {MOST_IN_WINDOW} occurrences in that time. Ask for a shorter time."
+                f"the calendar of {email} holds more than {MOST_IN_WINDOW} occurrences in that time. "
+                "Ask for a shorter time."
             )
     found.sort(key=_order)
     return found
@@ -122,11 +125,13 @@ def busy_of(call: Call, email: str, begin: int, end: int) -> list[Occurrence]:
 
 def busy_spans(call: Call, email: str, begin: int, end: int) -> list[Span]:
     """When a person is busy in a window, joined and cut to it."""
-    return merged((max(found.start, begin), min(found.end, end)) for found in busy_of(call, email, begin, end))
+    return merged(
+        (max(found.start, begin), min(found.end, end)) for found in busy_of(call, email, begin, end)
+    )
 
 
 def changed_occurrences(world: World, series: Event, first: int = 0) -> list[Event]:
-    """The changed, not cancelled, occurrences of a series that were originally at ``first`` or later."""
+    """The changed occurrences of a series that were originally at ``first`` or later; cancelled ones too."""
     return world.select(CHANGED, series=series.id, first=first)
 
 

@@ -1,4 +1,4 @@
-"""Events as answers show them: in the caller's local time with offset, and in the event's own zone where that differs."""
+"""Events as answers show them: in the caller's local time, and in the event's own zone where that differs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,12 @@ def listed(call: Call, occurrence: Occurrence, owner: str) -> JsonObject:
     if not sees_details(call.person, event):
         return {"title": "Busy", "start": call.local(occurrence.start), "end": call.local(occurrence.end)}
     when = times(call, event, occurrence.start, occurrence.end)
-    shown: JsonObject = {"event_id": occurrence.event_id, "title": event.title, **when, "organizer": event.organizer}
+    shown: JsonObject = {
+        "event_id": occurrence.event_id,
+        "title": event.title,
+        **when,
+        "organizer": event.organizer,
+    }
     if event.location:
         shown["location"] = event.location
     attendee = event.attendee(owner)
@@ -106,4 +111,7 @@ def _upcoming(call: Call, series: Event) -> list[JsonObject]:
     gone = set(series.excluded)
     begin = max(call.now, series.start)
     starts = [start for start in occurrences(series.series, begin, begin + 366 * DAY) if start not in gone]
-    return [{"event_id": occurrence_id(series.id, start), "start": call.local(start)} for start in starts[:UPCOMING]]
+    return [
+        {"event_id": occurrence_id(series.id, start), "start": call.local(start)}
+        for start in starts[:UPCOMING]
+    ]

@@ -69,7 +69,7 @@ class Some(Generic[L]):
     parts: tuple[Node[L], ...]
 
 
-Node: TypeAlias = "L | Negated[L] | Every[L] | Some[L]"
+Node: TypeAlias = L | Negated[L] | Every[L] | Some[L]
 
 
 @lru_cache(maxsize=1024)
@@ -83,7 +83,7 @@ def parse(text: str) -> Node[Term]:
 
 
 class _Parser:
-    """Recursive descent over ``text``; ``at`` is where it stands, ``operator`` what an enclosing group belongs to."""
+    """Recursive descent. ``at`` is the place in the text; ``operator`` is that of the enclosing group."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -18,19 +18,19 @@ LARGEST_BINARY = 256 * 1024
 
 
 class GetMessage(Arguments):
-    """Get one message with its full body. Reading leaves UNREAD as it is; mail_get_attachment gets attachments."""
+    """Get one message in full. Reading leaves UNREAD as it is; mail_get_attachment gets attachments."""
 
     message_id: str
 
 
 class GetThread(Arguments):
-    """Get the messages that you have of a thread, oldest first; mail_get_message gives long bodies in full."""
+    """Get your messages of a thread, oldest first; mail_get_message gives long bodies in full."""
 
     thread_id: str
 
 
 class GetAttachment(Arguments):
-    """Get the content of an attachment: text (long texts in parts, see next_offset), or base64 for other files."""
+    """Get the content of an attachment: text (long ones in parts, see next_offset) or base64."""
 
     attachment_id: str
     offset: int = Field(
@@ -68,7 +68,7 @@ _DRAFTED_WITH = Statement(
 
 
 def see(call: Call, message: Message) -> Seen | None:
-    """The message as the caller sees it; None for one that is none of the caller's business.
+    """The message as the caller sees it; None for one that is not the caller's.
 
     Who is outside has no mailbox, but knows what went to and fro.
     """
@@ -102,7 +102,7 @@ def find_attachment(call: Call, attachment_id: str) -> Attachment:
     attachment = call.world.get(Attachment, attachment_id)
     if attachment is None or not _holds(call, attachment_id):
         raise call.refuse(
-            f"you have no attachment {attachment_id!r:.80}. mail_get_message lists the attachments of a message."
+            f"you have no attachment {attachment_id!r:.80}. mail_get_message lists those of a message."
         )
     return attachment
 

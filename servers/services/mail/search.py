@@ -124,10 +124,9 @@ class _Reader:
     def term(self, operator: str, value: str) -> Shape:
         lowered = value.lower()
         match operator:
-            case "text":
-                return self.people(operator, value)
-            case "from" | "to" | "cc":
-                return self.people(operator, self.call.person.email if lowered == "me" else value)
+            case "text" | "from" | "to" | "cc":
+                myself = operator != "text" and lowered == "me"
+                return self.people(operator, self.call.person.email if myself else value)
             case "subject" | "filename":
                 return self.pattern(operator, value)
             case "after" | "before":

@@ -106,9 +106,9 @@ def deliver(call: Call, mail: Outgoing) -> JsonObject:
 
 
 def reply_recipients(call: Call, message: Message, *, everyone: bool) -> Recipients:
-    """Whom an answer goes to: the sender, or the recipients of one's own message; with ``everyone`` all in to and cc.
+    """Whom an answer goes to: the sender, or the recipients of one's own message.
 
-    The one who answers is left out unless nobody else remains.
+    With ``everyone`` also all others in to and cc. Who answers is left out unless nobody else remains.
     """
     me = call.person.email
     first = message.to if message.sender == me else [message.sender]
