@@ -80,6 +80,8 @@ class CheckBase(Spec):
     dimension: Literal["completion", "communication"] = "completion"
     """The part of the score vector that a goal counts towards."""
     weight: float = Field(default=1.0, gt=0)
+    needs: list[str] = Field(default_factory=list[str])
+    """Ids of checks without which this one counts for nothing: a report of work that was not done is worth nothing."""
 
 
 class RecordCheck(CheckBase):
@@ -154,7 +156,8 @@ class StatesCheck(CheckBase):
     source: Literal["final", "user", "record"] = "final"
     type: str | None = None
     where: dict[str, Any] = Field(default_factory=dict[str, Any])
-    field: str = "body"
+    field: str | list[str] = "body"
+    """The field that holds the text; several are read one after the other."""
     facts: list[str] = Field(default_factory=list[str])
     """Each in words that state exactly one fact: ``ORD-2041``, ``12 March 2026``, ``EUR 1,240.50``, ``Dana Fox``."""
     allowed: list[str] = Field(default_factory=list[str])
@@ -201,16 +204,21 @@ class CompiledChecks:
 
 def run_checks(compiled: CompiledChecks, outcome: Outcome) -> list[CheckResult]:
     """Decide every check; what breaks while deciding is an ERROR of that check."""
-    results: list[CheckResult] = []
+    results: dict[str, CheckResult] = {}
     for check, decide in compiled.checks:
         try:
             with blame("invalid", "grader"):
                 wrong = decide(outcome)
         except EpisodeFault as fault:
-            results.append(CheckResult(check, "ERROR", fault.message))
+            results[check.id] = CheckResult(check, "ERROR", fault.message)
         else:
-            results.append(CheckResult(check, "PASS" if wrong is None else "FAIL", wrong or ""))
-    return results
+            results[check.id] = CheckResult(check, "PASS" if wrong is None else "FAIL", wrong or "")
+    decided = dict(results)
+    for check, _ in compiled.checks:
+        without = [name for name in check.needs if decided[name].verdict != "PASS"]
+        if without and decided[check.id].verdict == "PASS":
+            results[check.id] = CheckResult(check, "FAIL", f"counts only together with {', '.join(without)}")
+    return list(results.values())
 
 
 def compile_checks(checks: Sequence[Check], image: Image, user: UserSpec) -> CompiledChecks:
@@ -231,6 +239,12 @@ def compile_checks(checks: Sequence[Check], image: Image, user: UserSpec) -> Com
             compiled.append((check, compiler.compile(check, where)))
         except SpecError as error:
             compiler.problems += error.problems
+    for index, check in enumerate(checks):
+        compiler.problems += [
+            Problem("unknown_check", f"checks[{index}].needs", f"no check {name!r}", suggest(name, seen))
+            for name in check.needs
+            if name not in seen or name == check.id
+        ]
     if compiler.problems:
         raise SpecError(compiler.problems)
     return CompiledChecks(tuple(compiled))
@@ -272,9 +286,7 @@ class _Compiler:
 
     def _field(self, check: FieldCheck, where: str) -> Decide:
         derived = self._type(check.type, where)
-        if derived is not None and check.field not in derived.model.model_fields and not derived.open:
-            raise _unknown("field", f"{where}.field", check.field, derived.model.model_fields)
-        key = "id" if derived is None else derived.key
+        key = derived.key
         fits = self._rows(check.type, {check.field: check.is_}, where)
 
         def decide(outcome: Outcome) -> str | None:
@@ -361,16 +373,24 @@ class _Compiler:
         if check.source != "record":
 
             def decide_said(outcome: Outcome) -> str | None:
-                if not outcome.said:
-                    return "the agent said nothing to the user"
-                return wrong_in(outcome.said[-1] if check.source == "final" else "\n".join(outcome.said))
+                words = outcome.final_words if check.source == "final" else "\n".join(outcome.said)
+                return wrong_in(words) if words else "the agent said nothing to the user"
 
             return decide_said
         type_name = check.type or ""
         fits = self._rows(type_name, check.where, where)
+        fields = [check.field] if isinstance(check.field, str) else check.field
+        derived = self._type(type_name, where)
+        for name in fields:
+            if derived.column(name) is None and not derived.open:
+                raise _unknown("field", f"{where}.field", name, derived.model.model_fields)
 
         def decide_records(outcome: Outcome) -> str | None:
-            texts = [str(row.get(check.field) or "") for row in outcome.records(type_name) if fits.test(row)]
+            texts = [
+                "\n".join(str(row.get(name) or "") for name in fields)
+                for row in outcome.records(type_name)
+                if fits.test(row)
+            ]
             if not texts:
                 return f"there is no {type_name} where {check.where}"
             return next((wrong for text in texts if (wrong := wrong_in(text)) is not None), None)
@@ -427,7 +447,7 @@ class _Compiler:
 
         return fits
 
-    def _type(self, name: str, where: str) -> RecordType | None:
+    def _type(self, name: str, where: str) -> RecordType:
         derived = self.image.workplace.types.get(name)
         if derived is None:
             raise _unknown("record type", f"{where}.type", name, self.image.workplace.types)
@@ -435,8 +455,6 @@ class _Compiler:
 
     def _rows(self, type_name: str, patterns: Mapping[str, Any], where: str) -> FieldsMatcher:
         derived = self._type(type_name, where)
-        if derived is None:
-            return compile_fields({}, where)
         problems: list[Problem] = []
         normal: dict[str, Any] = {}
         for path, pattern in patterns.items():

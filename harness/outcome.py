@@ -77,3 +77,13 @@ class Outcome:
             for message in self.messages
             if message.role == "assistant" and not message.tool_calls and message.content.strip()
         ]
+
+    @cached_property
+    def final_words(self) -> str | None:
+        """The agent's last words to the user; None if it said nothing since the user last spoke."""
+        for message in reversed(self.messages):
+            if message.role == "user":
+                return None
+            if message.role == "assistant" and not message.tool_calls and message.content.strip():
+                return message.content
+        return None

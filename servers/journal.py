@@ -6,12 +6,17 @@ service gets diffing without writing any. Rolled-back calls leave no changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import reprlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic_core import from_json, to_json
+
 ActorKind = Literal["agent", "user", "coworker"]
 JsonObject = dict[str, Any]
+_DEEP = 100
+"""Brackets from which on a text might be nested too deeply; the reader stops at 200."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,22 @@ class RowChange:
         """Names of the fields that differ, sorted."""
         before, after = self.before or {}, self.after or {}
         return tuple(name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name))
+
+
+def argument_text(arguments: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Arguments as the journal keeps them, and why the call must be refused, if it must.
+
+    What an agent sends may be no JSON (half of a surrogate pair) or so deep that nobody reads it back. The journal then
+    keeps an excerpt under ``unreadable``.
+    """
+    try:
+        text = to_json(arguments).decode()
+        if text.count("[") + text.count("{") >= _DEEP:
+            from_json(text)
+    except ValueError:
+        excerpt = ascii(reprlib.repr(dict(arguments)))
+        return to_json({"unreadable": excerpt}).decode(), "the arguments are not valid JSON, or nested too deeply"
+    return text, None
 
 
 def net_changes(changes: Iterable[RowChange]) -> list[RowChange]:

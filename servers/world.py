@@ -15,17 +15,18 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from pydantic_core import from_json, to_json
 
-from servers.bindings import resolve
+from servers.bindings import BindingError, resolve
 from servers.errors import CoworkEnvError, ServiceFault, ToolError, WorldClosed, suggest
 from servers.events import EventSpec
 from servers.image import HASH_BITS, Image, hash_row, row_text
-from servers.journal import Actor, ActorKind, JournalEntry, RowChange, net_changes
+from servers.journal import Actor, ActorKind, JournalEntry, RowChange, argument_text, net_changes
 from servers.people import Person
 from servers.records import Record, RecordType, record_type
 from servers.sql import Query, Statement
@@ -129,14 +130,24 @@ class World:
             self.advance_to_next_event(limit)
 
     def _perform(
-        self, tool: str, arguments: Mapping[str, Any], actor: Actor, tools: Mapping[str, Tool]
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        actor: Actor,
+        tools: Mapping[str, Tool],
+        refusal: str | None = None,
     ) -> CallResult:
         connection = self._live()
         declared = tools.get(tool)
+        if declared is None:
+            tool = tool.encode("utf-8", "replace").decode()
+        given, unfit = argument_text(arguments)
         value: JsonObject | None = None
         error: str | None = None
         connection.execute("BEGIN")
         try:
+            if refusal is not None or unfit is not None:
+                raise ToolError(f"{tool}: {refusal or unfit}")
             if declared is None:
                 raise ToolError(f"there is no tool {tool!r}. {suggest(tool, tools)}")
             person = self.people.get(actor.person)
@@ -157,17 +168,7 @@ class World:
         seq = self._seq + 1
         connection.execute(
             "INSERT INTO _journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                seq,
-                self.now,
-                actor.kind,
-                actor.person,
-                tool,
-                to_json(arguments).decode(),
-                text if error is None else None,
-                error,
-                self._event,
-            ),
+            (seq, self.now, actor.kind, actor.person, tool, given, None if error else text, error, self._event),
         )
         connection.execute("COMMIT")
         self._seq = seq
@@ -243,14 +244,20 @@ class World:
         self._event = spec.id
         try:
             for action in spec.do:
-                arguments = cast("JsonObject", resolve(action.arguments, bindings))
-                result = self.call(action.tool, arguments, Actor("coworker", action.by))
+                actor = Actor("coworker", action.by)
+                try:
+                    arguments = cast("JsonObject", resolve(action.arguments, bindings))
+                except BindingError as missing:  # an earlier action was refused, so what this one needs is not there
+                    self._perform(action.tool, action.arguments, actor, self.image.workplace.tools, str(missing))
+                    continue
+                result = self.call(action.tool, arguments, actor)
                 if action.bind is not None and result.ok:
                     bindings[action.bind] = result.value
         finally:
             self._event = None
         if spec.notice is not None:
-            self.notify(cast("str", resolve(spec.notice, bindings)))
+            with suppress(BindingError):  # it would tell of what did not come about
+                self.notify(cast("str", resolve(spec.notice, bindings)))
 
     def _set_now(self, now: int) -> None:
         self.now = now

@@ -25,7 +25,7 @@ from servers.errors import SpecError
 from servers.world import World
 from synth.defects import Defect, from_problems
 from synth.obtainable import not_obtainable
-from synth.rehearse import Performance, Rehearsal
+from synth.rehearse import Performance, Rehearsal, Stage
 from synth.variants import Variant, Variants
 
 QUIET_TIME = 2 * 24 * 3600
@@ -42,6 +42,8 @@ class Trial:
     total: float
     killed_by: tuple[str, ...]
     """Ids of the checks that failed."""
+    did_the_same: bool
+    """The same changes by the same calls, and the same words, as the oracle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,9 @@ class Certificate:
     oracle: float
     baselines: dict[str, float]
     mutants: tuple[Trial, ...]
+    """Without equivalent ones."""
+    equivalent: int
+    """Mutants that came to exactly what the oracle came to: an extra call was refused, or it only waited longer."""
     harmless: tuple[Trial, ...]
     defects: tuple[Defect, ...]
 
@@ -68,6 +73,7 @@ class Certificate:
             "mutants": dict(sorted(Counter(trial.operator for trial in self.mutants).items())),
             "mutants_killed": sum(not trial.passed for trial in self.mutants),
             "mutants_total": len(self.mutants),
+            "mutants_equivalent": self.equivalent,
             "harmless": dict(sorted(Counter(trial.operator for trial in self.harmless).items())),
             "harmless_kept": sum(trial.passed for trial in self.harmless),
             "harmless_total": len(self.harmless),
@@ -93,8 +99,9 @@ async def certify(environment: Environment) -> Certificate:
             for agent in (noop(), read_only(), claim())
         }
         variants = Variants(environment, model)
-        mutants = await _tried(rehearsal, variants.wrong())
-        harmless = await _tried(rehearsal, variants.harmless())
+        tried = await _tried(rehearsal, variants.wrong(), model)
+        mutants = [(variant, trial) for variant, trial in tried if not (trial.passed and trial.did_the_same)]
+        harmless = await _tried(rehearsal, variants.harmless(), model)
         model.stage.world.close()
     faults = [Defect("grader_error", "", "tools that work", str(fault), "Report this: it is a fault of ours.") for fault in rehearsal.faults]
     defects = [
@@ -108,24 +115,42 @@ async def certify(environment: Environment) -> Certificate:
         _total(model.grade),
         {name: _total(result) for name, result in baselines.items()},
         tuple(trial for _, trial in mutants),
+        len(tried) - len(mutants),
         tuple(trial for _, trial in harmless),
         tuple(defects),
     )
 
 
-async def _tried(rehearsal: Rehearsal, variants: Iterable[Variant]) -> list[tuple[Variant, Trial]]:
+async def _tried(
+    rehearsal: Rehearsal, variants: Iterable[Variant], model: Performance
+) -> list[tuple[Variant, Trial]]:
     tried: list[tuple[Variant, Trial]] = []
+    oracle = _footprint(model.stage)
     seen: set[tuple[int | str, ...]] = set()
     for variant in variants:
         key = (variant.operator, *(step.model_dump_json() for step in variant.program))
         if key in seen:
             continue
         seen.add(key)
-        result = await rehearsal.grade_of(variant.program)
+        performance = await rehearsal.play(variant.program)
+        stage, result = performance.stage, performance.grade
         failed = tuple(check.check.id for check in result.checks if check.verdict != "PASS")
         passed = result.score is not None and result.score.passed
-        tried.append((variant, Trial(variant.operator, variant.what, passed, _total(result), failed)))
+        same = passed and _footprint(stage) == oracle
+        stage.world.close()
+        tried.append((variant, Trial(variant.operator, variant.what, passed, _total(result), failed, same)))
     return tried
+
+
+def _footprint(stage: Stage) -> tuple[list[tuple[str, object]], list[str]]:
+    """What an agent did that left a trace: the calls of its own that changed records, and what it said."""
+    changed = {change.call for change in stage.world.row_changes()}
+    calls: list[tuple[str, object]] = [
+        (entry.tool, entry.arguments)
+        for entry in stage.world.journal()
+        if entry.actor.kind == "agent" and entry.seq in changed
+    ]
+    return calls, [message.content for message in stage.messages if message.role == "assistant"]
 
 
 def _missing_parts(environment: Environment) -> list[Defect]:
@@ -204,7 +229,7 @@ def _refused(variant: Variant, trial: Trial) -> Defect:
 
 
 def _rejected(environment: Environment, defects: list[Defect], result: Grade | None = None) -> Certificate:
-    return Certificate(environment.id, 0.0 if result is None else _total(result), {}, (), (), tuple(defects))
+    return Certificate(environment.id, 0.0 if result is None else _total(result), {}, (), 0, (), tuple(defects))
 
 
 def _total(result: Grade) -> float:

@@ -4,7 +4,7 @@ An oracle that uses an id nobody showed it solves a task that no agent can solve
 would have read by then: the prompt, the request, what the user said, earlier results. Ids and addresses must appear as they are; times may be
 written otherwise but must be the same instant, or a day and a time of day that were both read; in free text the facts count, not the words.
 
-Search words and numbers that are not facts are the agent's own.
+Search words, the windows of lookups and numbers that are not facts are the agent's own.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def _unknown(environment: Environment, step: Step, index: int, reader: Reader) -
         if searching or schema.get(name, {}).get("enum"):
             continue
         for text in _strings(value):
-            if references(text) or reader.knows(text):
+            window = tool.effect == "read" and ISO.fullmatch(text)
+            if references(text) or window or reader.knows(text):
                 continue
             yield Defect(
                 "not_obtainable",

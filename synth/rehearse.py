@@ -37,9 +37,8 @@ class Stage:
 
     world: World
     user: ScriptedUser
-    said: list[Message] = field(default_factory=list[Message])
-    heard: list[str] = field(default_factory=list[str])
-    """What the user said, after the request."""
+    messages: list[Message] = field(default_factory=list[Message])
+    """What agent and user said to each other, after the request."""
     disclosures: list[Disclosure] = field(default_factory=list[Disclosure])
     bindings: dict[str, Any] = field(default_factory=dict[str, Any])
     steps: int = 0
@@ -52,8 +51,7 @@ class Stage:
         return Stage(
             self.world.fork(),
             user,
-            list(self.said),
-            list(self.heard),
+            list(self.messages),
             list(self.disclosures),
             dict(self.bindings),
             self.steps,
@@ -154,8 +152,7 @@ class Rehearsal:
         try:
             if step.say is not None:
                 words = str(resolve(step.say, stage.bindings))
-                self._say(stage, words)
-                traces.append(StepTrace(before, stage.heard[-1] if stage.heard else "", ok=True))
+                traces.append(StepTrace(before, self._say(stage, words), ok=True))
                 return None
             arguments = cast("dict[str, Any]", resolve(step.arguments, stage.bindings))
         except BindingError as error:
@@ -170,9 +167,9 @@ class Rehearsal:
         traces.append(StepTrace(before, text, ok=not result.is_error))
         return None
 
-    def _say(self, stage: Stage, words: str) -> None:
+    def _say(self, stage: Stage, words: str) -> str:
         stage.steps += 1
-        stage.said.append(Message("assistant", words))
+        stage.messages.append(Message("assistant", words))
         stage.world.advance(self.environment.budget.think)
         stage.world.end_turn()
         reply = stage.user.reply(words)
@@ -181,7 +178,8 @@ class Rehearsal:
         if reply.stop or stage.user.turn >= self.environment.budget.turns:
             stage.over = True
         else:
-            stage.heard.append(reply.text)
+            stage.messages.append(Message("user", reply.text))
+        return reply.text
 
     def _grade(self, stage: Stage) -> Grade:
-        return grade(self.environment, Outcome(stage.world, messages=stage.said, disclosures=stage.disclosures))
+        return grade(self.environment, Outcome(stage.world, messages=stage.messages, disclosures=stage.disclosures))

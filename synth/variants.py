@@ -67,12 +67,9 @@ class Variants:
         self.hints = hints_of(environment)
         self.vocabulary = vocabulary_of(environment.image)
         changed = {change.call for change in model.stage.world.row_changes()}
-        calls = [trace.first_call + 1 for trace in model.traces]
-        self.writes = [
-            index
-            for index, step in enumerate(self.oracle)
-            if step.call is not None and index < len(calls) and calls[index] in changed
-        ]
+        own = [entry.seq for entry in model.stage.world.journal() if entry.actor.kind == "agent"]
+        calls = [index for index, step in enumerate(self.oracle) if step.call is not None]
+        self.writes = [index for index, seq in zip(calls, own, strict=False) if seq in changed]
         """Steps that changed something."""
         self.words = [index for index, step in enumerate(self.oracle) if step.say is not None]
         self.model = model

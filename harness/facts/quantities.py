@@ -38,7 +38,7 @@ _WORD_NUMBERS: Mapping[str, int] = {
     "seventeen": 17, "eighteen": 18, "nineteen": 19, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50,
     "sixty": 60, "ninety": 90,
 }  # fmt: skip
-# Spelled out twice instead of ignoring case: these are tried at every character, and this takes a third of the time.
+# Spelled out twice instead of ignoring case: tried at every character, this takes a third of the time.
 _WORD = f"(?:{'|'.join((*_WORD_NUMBERS, *(word.capitalize() for word in _WORD_NUMBERS)))})"
 _SPELLED = re.compile(rf"(?<![\w-]){_WORD}(?![\w-])")
 _LIST_MARKER = re.compile(r"(?m)^[ \t>]*([0-9]{1,3}[.)])(?=\s)")

@@ -13,8 +13,8 @@ from decimal import Decimal
 from harness.facts.model import Amount, ClockTime, Fact, FactError
 
 _MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _SYMBOLS: Mapping[str, str] = {

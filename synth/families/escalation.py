@@ -250,6 +250,7 @@ def _checks(draft: Draft, case: Case) -> None:
         facts=[case.ticket, draft.date(case.due), draft.clock(case.due)],
         watch=["id", "date", "time"],
         weight=0.5,
+        needs=["ticket", "answer-facts"],
     )
     draft.guard(
         id="told-last",

@@ -66,7 +66,7 @@ def write(draft: Draft) -> None:
     draft.rule("Replies to customers are saved as drafts; your user sends them.")
     draft.rule("When two messages of ours disagree, the later one holds.")
 
-    draft.call("mail_search", query="is:unread")
+    draft.call("mail_search", query="is:unread", page_size=50)
     for message in questions.values():
         draft.call("mail_get_message", message_id=message)
     draft.call("mail_get_message", message_id=plan)
@@ -207,6 +207,7 @@ def _checks(draft: Draft, asked: list[Order], late: Order | None, questions: dic
             source="record",
             type="mail.draft",
             where=mine,
+            field=["subject", "body"],
             facts=[order.number, draft.date(order.delivery)],
             watch=["id", "date", "amount"],
         )
@@ -218,6 +219,7 @@ def _checks(draft: Draft, asked: list[Order], late: Order | None, questions: dic
         facts=[fact for order in asked for fact in (order.number, draft.date(order.delivery))],
         watch=["id", "date"],
         weight=0.5,
+        needs=[f"facts-{number}" for number in range(1, len(asked) + 1)],
     )
     draft.guard(
         id="nothing-sent",

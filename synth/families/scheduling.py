@@ -228,6 +228,7 @@ def _checks(draft: Draft, others: list[Person], namesake: Person | None, slots: 
         allowed=[draft.clock(slots[3] + MINUTES * 60), *(draft.clock(slots[3], person) for person in others)],
         watch=["date", "time"],
         weight=0.5,
+        needs=["meeting"],
     )
     if namesake is not None:
         draft.guard(

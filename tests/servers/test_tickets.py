@@ -21,7 +21,9 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_ticket_goes_from_new_to_closed_and_every_step_shows() -> None:
     async with over_mcp(desk(helpdesk())) as agent:
-        created = await agent.ok("tickets_create", queue="customer support", title="Broken gate", priority="high")
+        created = await agent.ok(
+            "tickets_create", queue="customer support", title="Broken gate", priority="high"
+        )
         key = created["ticket_id"]
         await agent.ok("tickets_assign", ticket_id=key, assignee="Omar")
         await agent.ok("tickets_transition", ticket_id=key, status="open")
@@ -50,9 +52,15 @@ async def test_a_transition_that_is_not_in_the_table_is_refused_with_those_that_
 
 async def test_resolved_needs_words_and_only_resolved_takes_them() -> None:
     async with over_mcp(desk(helpdesk())) as agent:
-        blank = await agent.refused("tickets_transition", ticket_id="SUP-104", status="resolved", resolution=" \n")
-        early = await agent.refused("tickets_transition", ticket_id="SUP-104", status="waiting", resolution="done")
-        await agent.ok("tickets_transition", ticket_id="SUP-104", status="resolved", resolution="Fixed in 4.2")
+        blank = await agent.refused(
+            "tickets_transition", ticket_id="SUP-104", status="resolved", resolution=" \n"
+        )
+        early = await agent.refused(
+            "tickets_transition", ticket_id="SUP-104", status="waiting", resolution="done"
+        )
+        await agent.ok(
+            "tickets_transition", ticket_id="SUP-104", status="resolved", resolution="Fixed in 4.2"
+        )
         reopened = await agent.ok("tickets_transition", ticket_id="SUP-104", status="open")
     assert "needs a resolution" in blank
     assert "resolved only" in early
@@ -135,11 +143,15 @@ def test_links_stand_on_both_tickets_whichever_way_they_were_made() -> None:
         assert says(nora, "tickets_get", ticket_id="SUP-103")["links"] == ["ENG-7"]
         hashes.add(world.state_hash())
     assert len(hashes) == 1
-    assert "itself" in refuses(seat(World.open(image), NORA), "tickets_link", ticket_id="ENG-7", other_id="eng-7")
+    assert "itself" in refuses(
+        seat(World.open(image), NORA), "tickets_link", ticket_id="ENG-7", other_id="eng-7"
+    )
 
 
 def test_a_customer_sees_own_tickets_and_public_words_and_nothing_else() -> None:
-    image = helpdesk(ticket=[ticket(120, title="Churn of a rival", reporter=RIVAL, links=["SUP-103", "SUP-104"])])
+    image = helpdesk(
+        ticket=[ticket(120, title="Churn of a rival", reporter=RIVAL, links=["SUP-103", "SUP-104"])]
+    )
     klara = seat(World.open(image), KLARA)
     seen = says(klara, "tickets_get", ticket_id="SUP-104", include_history=True)
     assert "churning" not in str(seen)
@@ -149,7 +161,11 @@ def test_a_customer_sees_own_tickets_and_public_words_and_nothing_else() -> None
     assert stranger.replace("SUP-120", "SUP-999") == refuses(klara, "tickets_get", ticket_id="SUP-999")
     found = says(klara, "tickets_search", query="churn")
     assert found["total"] == 0
-    assert {item["ticket_id"] for item in says(klara, "tickets_search")["tickets"]} == {"SUP-103", "SUP-104", "SUP-105"}
+    assert {item["ticket_id"] for item in says(klara, "tickets_search")["tickets"]} == {
+        "SUP-103",
+        "SUP-104",
+        "SUP-105",
+    }
     assert "tag" not in refuses(klara, "tickets_search", query="tag:billing").partition("Operators")[2]
     assert says(klara, "tickets_list_queues")["queues"] == [
         {"queue": "ENG", "name": "Engineering"},
@@ -164,14 +180,23 @@ def test_who_does_not_work_in_the_queue_changes_nothing_there() -> None:
         ("tickets_update", {"ticket_id": "SUP-104", "title": "x"}),
         ("tickets_assign", {"ticket_id": "SUP-104", "assignee": "Omar"}),
         ("tickets_transition", {"ticket_id": "SUP-104", "status": "waiting"}),
-        ("tickets_request_approval", {"ticket_id": "SUP-104", "action": "priority:critical", "approver": PRIYA, "reason": "r"}),
+        (
+            "tickets_request_approval",
+            {"ticket_id": "SUP-104", "action": "priority:critical", "approver": PRIYA, "reason": "r"},
+        ),
     ]
     for person in (DANA, KLARA, PRIYA):
         for tool, arguments in calls:
             assert "only members of queue SUP" in refuses(seat(world, person), tool, **arguments)
-    assert "may comment" in refuses(seat(world, DANA), "tickets_comment", ticket_id="SUP-104", body="x", public=True)
-    assert "internal" in refuses(seat(world, KLARA), "tickets_comment", ticket_id="SUP-104", body="x", public=False)
-    assert "for others" in refuses(seat(world, DANA), "tickets_create", queue="SUP", title="x", reporter="Klara")
+    assert "may comment" in refuses(
+        seat(world, DANA), "tickets_comment", ticket_id="SUP-104", body="x", public=True
+    )
+    assert "internal" in refuses(
+        seat(world, KLARA), "tickets_comment", ticket_id="SUP-104", body="x", public=False
+    )
+    assert "for others" in refuses(
+        seat(world, DANA), "tickets_create", queue="SUP", title="x", reporter="Klara"
+    )
     assert world.state_hash() == before
     says(seat(world, ADMIN), "tickets_update", ticket_id="SUP-104", title="Renamed")
     says(seat(world, KLARA), "tickets_comment", ticket_id="SUP-104", body="Any news?", public=True)
@@ -190,8 +215,14 @@ def test_an_update_that_changes_nothing_leaves_no_change() -> None:
 
 def test_long_discussions_come_in_pages() -> None:
     more = [
-        {"id": f"m{n:02}", "ticket_id": "SUP-103", "author": OMAR, "body": f"note {n}", "public": False,
-         "created_at": "2026-02-28T10:00:00+01:00"}
+        {
+            "id": f"m{n:02}",
+            "ticket_id": "SUP-103",
+            "author": OMAR,
+            "body": f"note {n}",
+            "public": False,
+            "created_at": "2026-02-28T10:00:00+01:00",
+        }
         for n in range(45)
     ]
     nora = seat(World.open(helpdesk(comment=more)), NORA)
@@ -211,25 +242,76 @@ def test_long_discussions_come_in_pages() -> None:
     ("kind", "row", "where", "words"),
     [
         ("ticket", ticket(200, created_at="2026-03-09T09:00:00Z"), "ticket[4].created_at", "after the start"),
-        ("ticket", ticket(200, updated_at="2026-02-01T09:00:00Z"), "ticket[4].updated_at", "before what it follows"),
+        (
+            "ticket",
+            ticket(200, updated_at="2026-02-01T09:00:00Z"),
+            "ticket[4].updated_at",
+            "before what it follows",
+        ),
         ("ticket", ticket(200, assignee=PRIYA), "ticket[4].assignee", "no member"),
         ("ticket", ticket(200, status="resolved"), "ticket[4].resolution", "needs a resolution"),
         ("ticket", ticket(200, resolution="x"), "ticket[4].resolution", "no resolution yet"),
         ("ticket", ticket(200, id="ENG-9"), "ticket[4].id", "expected SUP-"),
         ("ticket", ticket(200, links=["SUP-999"]), "ticket[4].links", "SUP-999"),
         ("queue", {"id": "HR", "name": "HR", "members": [KLARA]}, "queue[2].members[0]", "external"),
-        ("comment", {"id": "x", "ticket_id": "SUP-103", "author": KLARA, "body": "x", "public": False,
-                     "created_at": "2026-02-28T09:00:00Z"}, "comment[3].public", "external"),
-        ("comment", {"id": "x", "ticket_id": "ENG-7", "author": KLARA, "body": "x", "public": True,
-                     "created_at": "2026-02-28T09:00:00Z"}, "comment[3].author", "cannot see"),
-        ("approval", {"id": "a", "ticket_id": "SUP-103", "action": "priority:critical", "requested_by": NORA,
-                      "approver": OMAR, "requested_at": "2026-02-28T09:00:00Z"}, "approval[0].approver", "role"),
-        ("approval", {"id": "a", "ticket_id": "SUP-103", "action": "priority:critical", "requested_by": NORA,
-                      "approver": PRIYA, "state": "approved", "requested_at": "2026-02-28T09:00:00Z"},
-         "approval[0].decided_at", "approved"),
+        (
+            "comment",
+            {
+                "id": "x",
+                "ticket_id": "SUP-103",
+                "author": KLARA,
+                "body": "x",
+                "public": False,
+                "created_at": "2026-02-28T09:00:00Z",
+            },
+            "comment[3].public",
+            "external",
+        ),
+        (
+            "comment",
+            {
+                "id": "x",
+                "ticket_id": "ENG-7",
+                "author": KLARA,
+                "body": "x",
+                "public": True,
+                "created_at": "2026-02-28T09:00:00Z",
+            },
+            "comment[3].author",
+            "cannot see",
+        ),
+        (
+            "approval",
+            {
+                "id": "a",
+                "ticket_id": "SUP-103",
+                "action": "priority:critical",
+                "requested_by": NORA,
+                "approver": OMAR,
+                "requested_at": "2026-02-28T09:00:00Z",
+            },
+            "approval[0].approver",
+            "role",
+        ),
+        (
+            "approval",
+            {
+                "id": "a",
+                "ticket_id": "SUP-103",
+                "action": "priority:critical",
+                "requested_by": NORA,
+                "approver": PRIYA,
+                "state": "approved",
+                "requested_at": "2026-02-28T09:00:00Z",
+            },
+            "approval[0].decided_at",
+            "approved",
+        ),
     ],
 )
-def test_impossible_records_are_found_with_their_place(kind: str, row: dict[str, object], where: str, words: str) -> None:
+def test_impossible_records_are_found_with_their_place(
+    kind: str, row: dict[str, object], where: str, words: str
+) -> None:
     with pytest.raises(SpecError) as caught:
         helpdesk(**{kind: [row]})
     problem = caught.value.problems[0]

@@ -10,7 +10,9 @@ CRITICAL = {"ticket_id": "SUP-104", "priority": "critical"}
 ESCALATE = {"ticket_id": "SUP-104", "status": "escalated"}
 
 
-def ask(approver: str = "Priya", action: str = "priority:critical", ticket_id: str = "SUP-104") -> dict[str, str]:
+def ask(
+    approver: str = "Priya", action: str = "priority:critical", ticket_id: str = "SUP-104"
+) -> dict[str, str]:
     return {"ticket_id": ticket_id, "action": action, "approver": approver, "reason": "Production is down"}
 
 
@@ -21,7 +23,14 @@ async def test_an_agent_asks_waits_and_may_act_once_it_is_approved() -> None:
         missing = await agent.refused("tickets_update", **CRITICAL)
         asked = await agent.ok("tickets_request_approval", **ask())
         pending = await agent.refused("tickets_update", **CRITICAL)
-        act(where.world, PRIYA, "tickets_decide_approval", approval_id=asked["approval_id"], approve=True, note="Go")
+        act(
+            where.world,
+            PRIYA,
+            "tickets_decide_approval",
+            approval_id=asked["approval_id"],
+            approve=True,
+            note="Go",
+        )
         seen = await agent.ok("tickets_get_approval", approval_id=asked["approval_id"])
         raised = await agent.ok("tickets_update", **CRITICAL)
     assert "none was requested" in missing
@@ -37,7 +46,13 @@ def test_a_rejection_is_no_approval_and_another_may_be_asked() -> None:
     world = World.open(helpdesk())
     nora = seat(world, NORA)
     first = says(nora, "tickets_request_approval", **ask(action="status:escalated"))
-    says(seat(world, PRIYA), "tickets_decide_approval", approval_id=first["approval_id"], approve=False, note="Not yet")
+    says(
+        seat(world, PRIYA),
+        "tickets_decide_approval",
+        approval_id=first["approval_id"],
+        approve=False,
+        note="Not yet",
+    )
     words = refuses(nora, "tickets_transition", **ESCALATE)
     assert "rejected" in words
     assert "Not yet" in words
@@ -69,8 +84,11 @@ def test_only_the_person_asked_decides_and_only_once() -> None:
 
 
 def test_only_approvers_are_asked_and_nobody_asks_themselves() -> None:
-    world = World.open(helpdesk(queue=[{"id": "OPS", "name": "Operations", "members": [PRIYA],
-                                        "restricted_priorities": ["high"]}]))
+    world = World.open(
+        helpdesk(
+            queue=[{"id": "OPS", "name": "Operations", "members": [PRIYA], "restricted_priorities": ["high"]}]
+        )
+    )
     words = refuses(seat(world, NORA), "tickets_request_approval", **ask("Omar"))
     assert "is no approver" in words
     assert PRIYA in words
@@ -102,7 +120,9 @@ def test_customers_never_hear_of_approvals() -> None:
     asked = says(seat(world, NORA), "tickets_request_approval", **ask())["approval_id"]
     klara = seat(world, KLARA)
     assert "there is no approval" in refuses(klara, "tickets_get_approval", approval_id=asked)
-    assert "there is no approval" in refuses(klara, "tickets_decide_approval", approval_id=asked, approve=True)
+    assert "there is no approval" in refuses(
+        klara, "tickets_decide_approval", approval_id=asked, approve=True
+    )
     assert "approval" not in str(says(klara, "tickets_get", ticket_id="SUP-104", include_history=True))
 
 

@@ -55,17 +55,42 @@ def records(**more: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
         ],
         "ticket": [
             ticket(103, title="Invoice shows the wrong total", tags=["billing"], customer="Alpenrad"),
-            ticket(104, title="Export fails", status="open", assignee=OMAR, priority="high", description="Error 500"),
+            ticket(
+                104,
+                title="Export fails",
+                status="open",
+                assignee=OMAR,
+                priority="high",
+                description="Error 500",
+            ),
             ticket(105, title="Old matter", status="closed", resolution="Refunded"),
             ticket(7, id="ENG-7", queue="ENG", title="Export job crashes", reporter=OMAR, status="open"),
         ],
         "comment": [
-            {"id": "c1", "ticket_id": "SUP-104", "author": KLARA, "body": "It happens every night", "public": True,
-             "created_at": "2026-02-27T11:00:00+01:00"},
-            {"id": "c2", "ticket_id": "SUP-104", "author": OMAR, "body": "Klara is close to churning", "public": False,
-             "created_at": "2026-02-27T12:00:00+01:00"},
-            {"id": "c3", "ticket_id": "SUP-104", "author": OMAR, "body": "We are looking into it", "public": True,
-             "created_at": "2026-02-27T13:00:00+01:00"},
+            {
+                "id": "c1",
+                "ticket_id": "SUP-104",
+                "author": KLARA,
+                "body": "It happens every night",
+                "public": True,
+                "created_at": "2026-02-27T11:00:00+01:00",
+            },
+            {
+                "id": "c2",
+                "ticket_id": "SUP-104",
+                "author": OMAR,
+                "body": "Klara is close to churning",
+                "public": False,
+                "created_at": "2026-02-27T12:00:00+01:00",
+            },
+            {
+                "id": "c3",
+                "ticket_id": "SUP-104",
+                "author": OMAR,
+                "body": "We are looking into it",
+                "public": True,
+                "created_at": "2026-02-27T13:00:00+01:00",
+            },
         ],
         "approval": [],
     }
@@ -96,4 +121,17 @@ def refuses(where: Desk, tool: str, **arguments: Any) -> str:
     return result.text
 
 
-__all__ = ["ADMIN", "LEO", "NORA", "OMAR", "PRIYA", "RIVAL", "helpdesk", "records", "refuses", "says", "seat", "ticket"]
+__all__ = [
+    "ADMIN",
+    "LEO",
+    "NORA",
+    "OMAR",
+    "PRIYA",
+    "RIVAL",
+    "helpdesk",
+    "records",
+    "refuses",
+    "says",
+    "seat",
+    "ticket",
+]

@@ -42,7 +42,7 @@ START = parse_fact("time", "15:00+01:00", KNOWN)
 
 
 def test_a_message_that_states_everything_and_nothing_else_is_exact() -> None:
-    message = "Dear Ana, TCK-104 is settled: 1.240,50 € will be paid on Thursday, March 12. I checked 3 threads today."
+    message = "Dear Ana, TCK-104 is settled: 1.240,50 € is due on Thursday, March 12. I read 3 threads today."
     report = check(message, required=[TICKET, TOTAL, DAY, ANA])
     assert report.exact
     assert (report.recall, report.precision) == (1.0, 1.0)

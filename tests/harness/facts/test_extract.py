@@ -413,9 +413,35 @@ def test_any_text_can_be_read_and_spans_are_in_order_without_overlap(text: str) 
 
 @pytest.mark.parametrize(
     "piece",
-    ["1", "1,", "1 ", "1.1", "a", "a.", "a@", "@", "-", "- ", "A-", "A-1-", " ", "\n", "12 and ", "Thu, ", "March ", "1h ", "1h1h", "EUR ",
-     "€", "$1", "(", "https://", "Ana ", "two ", "12:", "12:30 ", "3 pm-", "+1 ", "1\u202f", "T12", "#", "_", "next ", "é", "1 hour and "],
-)  # fmt: skip
+    [
+        "1",
+        "1,",
+        "1 ",
+        "a",
+        "a.",
+        "a@",
+        "-",
+        "A-1-",
+        " ",
+        "\n",
+        "12 and ",
+        "Thu, ",
+        "March ",
+        "1h1h",
+        "1h 1h ",
+        "EUR ",
+        "$1",
+        "(",
+        "Ana ",
+        "two ",
+        "12:",
+        "3 pm-",
+        "+1 ",
+        "1\u202f",
+        "next ",
+        "1 hour and ",
+    ],
+)
 def test_a_hundred_kilobytes_of_anything_are_read_in_time(piece: str) -> None:
     extract(piece * (100_000 // len(piece)), KNOWN)
 
