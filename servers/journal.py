@@ -71,11 +71,11 @@ class RowChange:
         return tuple(name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name))
 
 
-def argument_text(arguments: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Arguments as the journal keeps them, and why the call must be refused, if it must.
+def argument_text(arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """Arguments as the journal keeps them, and why the call must be refused; empty if it need not.
 
-    What an agent sends may be no JSON (half of a surrogate pair) or so deep that nobody reads it back. The journal then
-    keeps an excerpt under ``unreadable``.
+    What an agent sends may be no JSON (half of a surrogate pair) or so deep that nobody reads it back. The
+    journal then keeps an excerpt under ``unreadable``.
     """
     try:
         text = to_json(arguments).decode()
@@ -83,8 +83,8 @@ def argument_text(arguments: Mapping[str, Any]) -> tuple[str, str | None]:
             from_json(text)
     except ValueError:
         excerpt = ascii(reprlib.repr(dict(arguments)))
-        return to_json({"unreadable": excerpt}).decode(), "the arguments are not valid JSON, or nested too deeply"
-    return text, None
+        return to_json({"unreadable": excerpt}).decode(), "the arguments are no valid JSON, or nested too deeply"
+    return text, ""
 
 
 def net_changes(changes: Iterable[RowChange]) -> list[RowChange]:

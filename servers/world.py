@@ -130,24 +130,19 @@ class World:
             self.advance_to_next_event(limit)
 
     def _perform(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        actor: Actor,
-        tools: Mapping[str, Tool],
-        refusal: str | None = None,
+        self, tool: str, arguments: Mapping[str, Any], actor: Actor, tools: Mapping[str, Tool], unfit: str = ""
     ) -> CallResult:
         connection = self._live()
         declared = tools.get(tool)
         if declared is None:
             tool = tool.encode("utf-8", "replace").decode()
-        given, unfit = argument_text(arguments)
+        given, broken = argument_text(arguments)
         value: JsonObject | None = None
         error: str | None = None
         connection.execute("BEGIN")
         try:
-            if refusal is not None or unfit is not None:
-                raise ToolError(f"{tool}: {refusal or unfit}")
+            if unfit or broken:
+                raise ToolError(f"{tool}: {unfit or broken}")
             if declared is None:
                 raise ToolError(f"there is no tool {tool!r}. {suggest(tool, tools)}")
             person = self.people.get(actor.person)
@@ -247,7 +242,7 @@ class World:
                 actor = Actor("coworker", action.by)
                 try:
                     arguments = cast("JsonObject", resolve(action.arguments, bindings))
-                except BindingError as missing:  # an earlier action was refused, so what this one needs is not there
+                except BindingError as missing:  # an earlier action was refused
                     self._perform(action.tool, action.arguments, actor, self.image.workplace.tools, str(missing))
                     continue
                 result = self.call(action.tool, arguments, actor)

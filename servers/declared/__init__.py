@@ -1,8 +1,8 @@
 """Declared services: a mock application given as data, interpreted by one engine.
 
-``ServiceSpec`` is the data: entities with their fields, lifecycles, and tools as operations on them. ``declared_service`` makes an
-ordinary ``servers.tools.Service`` of it, with ordinary tools; nothing above can tell it from a built-in one. No code is ever
-executed from a spec.
+``ServiceSpec`` is the data: entities with their fields, lifecycles, and tools as operations on them.
+``declared_service`` makes an ordinary ``servers.tools.Service`` of it, with ordinary tools; nothing above can
+tell it from a built-in one. No code is ever executed from a spec.
 
 * ``spec``: the form of the data. ``rules``: what the form alone cannot show (an argument that nothing reads).
 * ``records``: entities become record types. ``arguments``: JSON schemas become argument parsers.

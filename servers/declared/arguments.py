@@ -1,8 +1,9 @@
 """Arguments of declared tools: a JSON schema, compiled once, becomes a parser with messages that help.
 
-Stricter than JSON Schema in one point: an argument that the schema does not name is refused unless the schema says
-``additionalProperties`` or ``patternProperties`` itself. A model that calls ``list_messages(folder="x")`` is helped by an error,
-not by silence. Milder in another: null for an optional argument counts as left out. Defaults of the schema are filled in.
+Stricter than JSON Schema in one point: an argument that the schema does not name is refused unless the schema
+says ``additionalProperties`` or ``patternProperties`` itself. A model that calls
+``list_messages(folder="x")`` is helped by an error, not by silence. Milder in another: null for an optional
+argument counts as left out. Defaults of the schema are filled in.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ def schema_problems(schema: JsonObject, where: str) -> list[Problem]:
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
         return [Problem("invalid_schema", where + path, error.message[:200])]
     if schema.get("type") != "object":
-        return [Problem("invalid_schema", f"{where}.type", "the schema of a tool's arguments has the type 'object'")]
+        return [
+            Problem(
+                "invalid_schema", f"{where}.type", "the schema of a tool's arguments has the type 'object'"
+            )
+        ]
     return list(_unusable(schema, where))
 
 
@@ -46,16 +51,22 @@ def _unusable(node: object, where: str, *, names: bool = False) -> Iterator[Prob
     for key, value in cast("dict[str, object]", node).items():
         here = f"{where}.{key}"
         if names and not isinstance(value, dict):
-            yield Problem("invalid_schema", here, "describe the argument with an object, such as {type: string}")
+            yield Problem(
+                "invalid_schema", here, "describe the argument with an object, such as {type: string}"
+            )
         elif not names and key in {"$ref", "$dynamicRef"}:
-            yield Problem("invalid_schema", here, "references are not supported", "Write the schema in place.")
+            yield Problem(
+                "invalid_schema", here, "references are not supported", "Write the schema in place."
+            )
         elif not names and key == "items" and not isinstance(value, dict):
             yield Problem("invalid_schema", here, "describe the items with an object, such as {type: string}")
         elif not names and key in {"pattern", "patternProperties"}:
             patterns = [value] if key == "pattern" else list(cast("dict[str, object]", value))
             yield from (problem for pattern in patterns for problem in _pattern_problems(str(pattern), here))
         if names or key not in {"enum", "const", "default", "examples"}:
-            yield from _unusable(value, here, names=not names and key in {"properties", "$defs", "patternProperties"})
+            yield from _unusable(
+                value, here, names=not names and key in {"properties", "$defs", "patternProperties"}
+            )
 
 
 def _pattern_problems(pattern: str, where: str) -> list[Problem]:
@@ -66,7 +77,7 @@ def _pattern_problems(pattern: str, where: str) -> list[Problem]:
     return []
 
 
-def _pattern(validator: Any, pattern: str, instance: object, schema: object) -> Iterator[ValidationError]:  # noqa: ANN401, ARG001
+def _pattern(validator: Any, pattern: str, instance: object, schema: object) -> Iterator[ValidationError]:  # noqa: ANN401
     if not isinstance(instance, str):
         return
     if len(instance) > MAX_PATTERN_TEXT or compile_safe(pattern).pattern.search(instance) is None:
@@ -84,7 +95,9 @@ def argument_parser(tool: str, schema: JsonObject) -> Parse:
     properties: dict[str, JsonObject] = schema.get("properties", {})
     required = frozenset(cast("list[str]", schema.get("required", [])))
     is_open = "additionalProperties" in schema or "patternProperties" in schema
-    defaults = {name: value["default"] for name, value in properties.items() if value.get("default") is not None}
+    defaults = {
+        name: value["default"] for name, value in properties.items() if value.get("default") is not None
+    }
 
     def parse(arguments: Mapping[str, Any]) -> JsonObject:
         given = {name: value for name, value in arguments.items() if value is not None or name in required}

@@ -1,7 +1,7 @@
 """What declared tools do: each operation of a spec becomes the ``run`` function of an ordinary tool.
 
-All functions here are given a ``Kit`` (the tables of the service) when the service is made, and a call and its parsed arguments when
-a tool runs. They refuse with ``ToolError`` whatever the caller got wrong.
+All functions here are given a ``Kit`` (the tables of the service) when the service is made, and a call and
+its parsed arguments when a tool runs. They refuse with ``ToolError`` whatever the caller got wrong.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from servers.declared.spec import (
 from servers.declared.times import check_text, read_instant, read_moment
 from servers.errors import suggest
 from servers.records import Record, record_type
-from servers.sql import Statement, table as sql_table
+from servers.sql import Statement
+from servers.sql import table as sql_table
 from servers.tools import Call, JsonObject, argument_errors
 
 Run = Callable[[Call, JsonObject], JsonObject]
@@ -89,7 +90,12 @@ def _find(table: Table, does: FindOperation, show: Show, call: Call, arguments: 
     if does.query is not None and arguments.get(does.query.argument) is not None:
         readers = {name: table.readers[name] for name in does.query.fields}
         query = flat(arguments[does.query.argument])
-        rows = best(query, rows, lambda row: {name: flat(read(row)) for name, read in readers.items()}, does.query.fields)
+        rows = best(
+            query,
+            rows,
+            lambda row: {name: flat(read(row)) for name, read in readers.items()},
+            does.query.fields,
+        )
     shown = rows if does.limit is None else rows[: _limit(call, does.limit, arguments)]
     answer: JsonObject = {
         does.result: [show(call, table.decode(row)) for row in shown],
@@ -116,8 +122,14 @@ def _why_empty(table: Table, rows: Sequence[Row], active: Sequence[FilterSpec], 
         value = flat(arguments[spec.argument])[:60].replace("\n", ", ")
         if spec.op in {"equals", "any_of"}:
             held = [table.readers[name](row) for name in spec.fields for row in rows]
-            items = [item for value in held for item in (cast("list[object]", value) if isinstance(value, list) else [value])]
-            known = sorted({flat(item) for item in items if isinstance(item, str | bool | int)} - {""}) + sorted(spec.cases)
+            items = [
+                item
+                for value in held
+                for item in (cast("list[object]", value) if isinstance(value, list) else [value])
+            ]
+            known = sorted(
+                {flat(item) for item in items if isinstance(item, str | bool | int)} - {""}
+            ) + sorted(spec.cases)
             parts.append(f"{spec.argument} {value!r} (there are: {', '.join(known[:SEVERAL]) or 'none'})")
         else:
             parts.append(f"{spec.argument} {value!r}")
@@ -132,7 +144,11 @@ def _get(table: Table, does: GetOperation, show: Show, call: Call, arguments: Js
         values = record.__dict__
         held = values.get(name)
         items = cast("list[Any]", held) if isinstance(held, list) else []
-        shown = {table.spec.key: values[table.spec.key], name: items[: _limit(call, does.items.limit, arguments)], "total": len(items)}
+        shown = {
+            table.spec.key: values[table.spec.key],
+            name: items[: _limit(call, does.items.limit, arguments)],
+            "total": len(items),
+        }
     return shown if does.result is None else {does.result: shown}
 
 
@@ -163,13 +179,17 @@ def _target(table: Table, spec: TargetSpec, call: Call, arguments: JsonObject) -
             return table.decode(found[0])
         if found:
             options = ", ".join(str(key(row)) for row in found[:SEVERAL])
-            raise call.refuse(f"{spec.argument} {wanted!r:.80} fits several: {options}. Use the {table.spec.key}.")
+            raise call.refuse(
+                f"{spec.argument} {wanted!r:.80} fits several: {options}. Use the {table.spec.key}."
+            )
     raise _nothing(call, table, spec.argument, wanted, [flat(table.readers[by[0]](row)) for row in rows])
 
 
 def _nothing(call: Call, table: Table, argument: str, wanted: str, known: list[str]) -> Exception:
     noun = table.spec.name.replace("_", " ")
-    return call.refuse(f"there is no {noun} with {argument} {wanted!r:.80}. {suggest(wanted[:80], known, SEVERAL)}")
+    return call.refuse(
+        f"there is no {noun} with {argument} {wanted!r:.80}. {suggest(wanted[:80], known, SEVERAL)}"
+    )
 
 
 def _exact(text: str) -> str:
@@ -253,7 +273,9 @@ class Writer:
                 keys = Statement(lambda model=derived.model, key=key: sa.select(sql_table(model).c[key]))
                 known = [str(value) for (value,) in call.world.rows(keys)]
                 noun = target.split(".")[1].replace("_", " ")
-                raise call.refuse(f"{argument}: there is no {noun} {str(item)!r:.80}. {suggest(str(item)[:80], known, SEVERAL)}")
+                raise call.refuse(
+                    f"{argument}: there is no {noun} {str(item)!r:.80}. {suggest(str(item)[:80], known, SEVERAL)}"
+                )
 
     def answer(self, call: Call, record: Record) -> JsonObject:
         """The record as the tool shows it."""
@@ -292,14 +314,18 @@ class Writer:
 
 def _writer(kit: Kit, tool: ToolSpec, does: WriteOperation) -> Writer:
     table = kit.tables[does.entity]
-    taken = {source.argument for source in does.set.values()} | {does.target.argument if not isinstance(does, CreateOperation) else None}
+    taken = {source.argument for source in does.set.values()} | {
+        does.target.argument if not isinstance(does, CreateOperation) else None
+    }
     if isinstance(does, TransitionOperation):
         taken.add(does.to_argument)
     sources = dict(does.set)
     for name in tool.input_schema.get("properties", {}):
         if name in table.spec.fields and name not in taken and name not in does.ignore:
             sources.setdefault(name, ValueSpec(argument=name))
-    return Writer(kit, tool, table, tuple(sources.items()), compile_show(kit.tables, does.entity, does), does.result)
+    return Writer(
+        kit, tool, table, tuple(sources.items()), compile_show(kit.tables, does.entity, does), does.result
+    )
 
 
 def _create(writer: Writer, call: Call, arguments: JsonObject) -> JsonObject:

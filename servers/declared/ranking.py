@@ -1,8 +1,9 @@
 """Ranking for search boxes: which texts fit some words, and how well.
 
-A query's words are looked for whatever their case, at the beginning of a word (``connect`` finds ``connection``, and the other
-way round from four letters on). Chinese, Japanese and Korean runs are looked for by pairs of characters. Records are kept that fit at
-least half as well as the best one, so a second-best hit is shown and a stray word is not.
+A query's words are looked for whatever their case, at the beginning of a word (``connect`` finds
+``connection``, and the other way round from four letters on). Chinese, Japanese and Korean runs are looked
+for by pairs of characters. Records are kept that fit at least half as well as the best one, so a second-best
+hit is shown and a stray word is not.
 
 Not promised: relevance as a search engine has it. Same query and records, same order.
 """
@@ -17,8 +18,7 @@ from typing import TypeVar, cast
 _RUN = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _PIECE = re.compile(rf"(?P<run>[{_RUN}]+)|(?P<word>[^\W_{_RUN}]+)")
 _FILLER = frozenset(
-    "a about an and any are as at be by can do does for from get has have how i if in into is it me my not of on or our "
-    "please show so that the their them then there this to us was we what when where which who why will with you your".split()
+    ["a", "about", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "does", "for", "from", "get", "has", "have", "how", "i", "if", "in", "into", "is", "it", "me", "my", "not", "of", "on", "or", "our", "please", "show", "so", "that", "the", "their", "them", "then", "there", "this", "to", "us", "was", "we", "what", "when", "where", "which", "who", "why", "will", "with", "you", "your"]
 )
 KEEP = 0.5
 """Share of the best score that a record needs."""
@@ -80,7 +80,9 @@ def _alike(word: str, other: str) -> bool:
     return other.startswith(word) or (len(other) >= STEM and word.startswith(other))
 
 
-def best(query: str, items: Sequence[T], texts: Callable[[T], Mapping[str, str]], weights: Mapping[str, float]) -> list[T]:
+def best(
+    query: str, items: Sequence[T], texts: Callable[[T], Mapping[str, str]], weights: Mapping[str, float]
+) -> list[T]:
     """The items that fit, best first, equals in their order; all of them for an empty query."""
     wanted = split(query)
     if wanted.empty:

@@ -28,7 +28,10 @@ def find_problems(spec: ServiceSpec) -> list[Problem]:
     """Find everything that is wrong with a spec."""
     problems = [
         Problem("duplicate_name", f"{part}.{name}", "the name is used twice")
-        for part, names in (("entities", [e.name for e in spec.entities]), ("tools", [t.name for t in spec.tools]))
+        for part, names in (
+            ("entities", [e.name for e in spec.entities]),
+            ("tools", [t.name for t in spec.tools]),
+        )
         for name in sorted({name for name in names if names.count(name) > 1})
     ]
     entities = {entity.name: entity for entity in spec.entities}
@@ -47,9 +50,18 @@ def _entity(spec: ServiceSpec, entity: EntitySpec, entities: Mapping[str, Entity
     seen: dict[str, str] = {}
     for name in (entity.key, *(name for name in entity.fields if name != entity.key)):
         if is_reserved(name):
-            yield Problem("reserved_name", f"{where}.fields.{name}", "a field cannot have this name", "Choose another one.")
+            yield Problem(
+                "reserved_name",
+                f"{where}.fields.{name}",
+                "a field cannot have this name",
+                "Choose another one.",
+            )
         if seen.setdefault(name.casefold(), name) != name:
-            yield Problem("duplicate_name", f"{where}.fields.{name}", "differs from another field only in upper and lower case")
+            yield Problem(
+                "duplicate_name",
+                f"{where}.fields.{name}",
+                "differs from another field only in upper and lower case",
+            )
     key = entity.fields.get(entity.key)
     if key is not None and key.type != "string":
         yield Problem("wrong_type", f"{where}.fields.{entity.key}.type", "the key of a record is a string")
@@ -61,12 +73,19 @@ def _entity(spec: ServiceSpec, entity: EntitySpec, entities: Mapping[str, Entity
             yield Problem("wrong_type", f"{here}.format", "only strings have a format")
         if field.ref is not None:
             if field.type not in {"string", "list"}:
-                yield Problem("wrong_type", f"{here}.ref", "only strings and lists of strings refer to records")
+                yield Problem(
+                    "wrong_type", f"{here}.ref", "only strings and lists of strings refer to records"
+                )
             if ref_target(spec.name, field.ref).split(".")[0] == spec.name:
                 local = field.ref.split(".")[-1]
                 if local not in entities:
                     known = [type_name(spec.name, other) for other in entities]
-                    yield Problem("unknown_entity", f"{here}.ref", f"there is no entity {local!r}", suggest(local, known))
+                    yield Problem(
+                        "unknown_entity",
+                        f"{here}.ref",
+                        f"there is no entity {local!r}",
+                        suggest(local, known),
+                    )
     yield from _cycle(entity, where)
     for name in entity.span or ():
         yield from _known(entity, [name], f"{where}.span")
@@ -82,14 +101,21 @@ def _cycle(entity: EntitySpec, where: str) -> Iterator[Problem]:
     elif field.type != "string":
         yield Problem("wrong_type", f"{where}.lifecycle.field", "the status of a lifecycle is a string")
     elif field.enum is not None:
-        yield Problem("twice", f"{where}.fields.{cycle.field}.enum", "the lifecycle lists the statuses already", "Leave it out.")
+        yield Problem(
+            "twice",
+            f"{where}.fields.{cycle.field}.enum",
+            "the lifecycle lists the statuses already",
+            "Leave it out.",
+        )
 
 
 def _known(entity: EntitySpec, names: Iterable[str], where: str) -> Iterator[Problem]:
     fields = {entity.key, *entity.fields}
     for name in names:
         if name not in fields:
-            yield Problem("unknown_field", where, f"{entity.name} has no field {name!r}", suggest(name, fields))
+            yield Problem(
+                "unknown_field", where, f"{entity.name} has no field {name!r}", suggest(name, fields)
+            )
 
 
 # ---------------------------------------------------------------------- tools
@@ -104,13 +130,23 @@ def _tool(tool: ToolSpec, entities: Mapping[str, EntitySpec]) -> Iterator[Proble
         return
     entity = entities.get(does.entity)
     if entity is None:
-        yield Problem("unknown_entity", f"{where}.does.entity", f"there is no entity {does.entity!r}", suggest(does.entity, entities))
+        yield Problem(
+            "unknown_entity",
+            f"{where}.does.entity",
+            f"there is no entity {does.entity!r}",
+            suggest(does.entity, entities),
+        )
         return
     properties: dict[str, Any] = tool.input_schema.get("properties", {})
     used = list(_used(does, entity))
     for name in used:
         if name not in properties:
-            yield Problem("unknown_argument", f"{where}.does", f"the tool has no argument {name!r}", suggest(name, properties))
+            yield Problem(
+                "unknown_argument",
+                f"{where}.does",
+                f"the tool has no argument {name!r}",
+                suggest(name, properties),
+            )
     for name in properties:
         if name not in used and not (_fills(does) and name in entity.fields):
             yield Problem(
@@ -153,7 +189,9 @@ def _used(does: Operation, entity: EntitySpec) -> Iterator[str]:
         yield does.to_argument
 
 
-def _names(does: Operation, entity: EntitySpec, entities: Mapping[str, EntitySpec], where: str) -> Iterator[Problem]:
+def _names(
+    does: Operation, entity: EntitySpec, entities: Mapping[str, EntitySpec], where: str
+) -> Iterator[Problem]:
     if isinstance(does, UnavailableOperation):
         return
     if isinstance(does, FindOperation):
@@ -161,11 +199,21 @@ def _names(does: Operation, entity: EntitySpec, entities: Mapping[str, EntitySpe
             here = f"{where}.filters[{index}]"
             yield from _known(entity, item.fields, f"{here}.fields")
             for value, conditions in item.cases.items():
-                names = [name for condition in conditions for name in (condition.field, condition.than) if name is not None]
+                names = [
+                    name
+                    for condition in conditions
+                    for name in (condition.field, condition.than)
+                    if name is not None
+                ]
                 yield from _known(entity, names, f"{here}.cases.{value}")
             for value in (*item.all, *item.cases):
                 if value != value.casefold():
-                    yield Problem("not_lower_case", here, f"{value!r} is compared in lower case", "Write it in lower case.")
+                    yield Problem(
+                        "not_lower_case",
+                        here,
+                        f"{value!r} is compared in lower case",
+                        "Write it in lower case.",
+                    )
         yield from _known(entity, (item.field for item in does.order), f"{where}.order")
         if does.query is not None:
             yield from _known(entity, does.query.fields, f"{where}.query.fields")
@@ -187,12 +235,23 @@ def _status(does: TransitionOperation, entity: EntitySpec, where: str) -> Iterat
     if does.field is not None:
         yield from _known(entity, [does.field], f"{where}.field")
     elif cycle is None:
-        yield Problem("no_lifecycle", f"{where}.field", f"{entity.name} has no lifecycle, so name the status field here")
-    if cycle is not None and does.to is not None and does.field in {None, cycle.field} and does.to not in cycle.states:
-        yield Problem("unknown_status", f"{where}.to", f"there is no status {does.to!r}", suggest(does.to, cycle.states))
+        yield Problem(
+            "no_lifecycle", f"{where}.field", f"{entity.name} has no lifecycle, so name the status field here"
+        )
+    if (
+        cycle is not None
+        and does.to is not None
+        and does.field in {None, cycle.field}
+        and does.to not in cycle.states
+    ):
+        yield Problem(
+            "unknown_status", f"{where}.to", f"there is no status {does.to!r}", suggest(does.to, cycle.states)
+        )
 
 
-def _shown(does: Showing, entity: EntitySpec, entities: Mapping[str, EntitySpec], where: str) -> Iterator[Problem]:
+def _shown(
+    does: Showing, entity: EntitySpec, entities: Mapping[str, EntitySpec], where: str
+) -> Iterator[Problem]:
     yield from _known(entity, does.show or (), f"{where}.show")
     if not entity.open:
         yield from _known(entity, does.hide, f"{where}.hide")
@@ -200,7 +259,12 @@ def _shown(does: Showing, entity: EntitySpec, entities: Mapping[str, EntitySpec]
         here = f"{where}.related[{index}]"
         other = entities.get(item.entity)
         if other is None:
-            yield Problem("unknown_entity", f"{here}.entity", f"there is no entity {item.entity!r}", suggest(item.entity, entities))
+            yield Problem(
+                "unknown_entity",
+                f"{here}.entity",
+                f"there is no entity {item.entity!r}",
+                suggest(item.entity, entities),
+            )
             continue
         yield from _known(other, [item.field, *(item.show or ())], here)
         yield from _known(entity, [item.equals] if item.equals is not None else [], f"{here}.equals")
@@ -215,7 +279,11 @@ def _fillable(tool: ToolSpec, does: CreateOperation, entity: EntitySpec, where: 
             continue
         source = does.set.get(name)
         argument = name if source is None else source.argument
-        if argument is not None and argument not in required and "default" not in properties.get(argument, {}):
+        if (
+            argument is not None
+            and argument not in required
+            and "default" not in properties.get(argument, {})
+        ):
             yield Problem(
                 "missing_value",
                 f"{where}.does.set",

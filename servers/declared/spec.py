@@ -12,20 +12,22 @@ A small one, as it stands in an environment file::
           room: {type: string, required: true}
           day: {type: string, format: date, required: true}
           state: {type: string}
-        lifecycle: {field: state, initial: held, transitions: {held: [confirmed, cancelled], confirmed: [cancelled]}}
+        lifecycle: {field: state, initial: held, transitions: {held: [confirmed, cancelled], confirmed:
+        [cancelled]}}
     tools:
       - name: bookings_list
         description: List bookings of a day.
         input_schema: {type: object, properties: {day: {type: string}}, required: [day]}
-        does: {operation: list, entity: booking, result: bookings, filters: [{argument: day, op: on_day, fields: [day]}]}
+        does: {operation: list, entity: booking, result: bookings, filters: [{argument: day, op: on_day,
+        fields: [day]}]}
       - name: bookings_confirm
         description: Confirm a held booking.
         input_schema: {type: object, properties: {booking_id: {type: string}}, required: [booking_id]}
         does: {operation: transition, entity: booking, target: {argument: booking_id}, to: confirmed}
 
-What a tool does is one of the operations below. Arguments with the name of a field fill that field on ``create``,
-``append`` and ``update``; every other argument must be read by something (``servers.declared.rules``), so that no
-argument is silently ignored.
+What a tool does is one of the operations below. Arguments with the name of a field fill that field on
+``create``, ``append`` and ``update``; every other argument must be read by something
+(``servers.declared.rules``), so that no argument is silently ignored.
 """
 
 from __future__ import annotations
@@ -70,7 +72,11 @@ class LifecycleSpec(Spec):
     @property
     def states(self) -> tuple[str, ...]:
         """All statuses, in order of mention."""
-        named = [self.initial, *self.transitions, *(after for follow in self.transitions.values() for after in follow)]
+        named = [
+            self.initial,
+            *self.transitions,
+            *(after for follow in self.transitions.values() for after in follow),
+        ]
         return tuple(dict.fromkeys(named))
 
 
@@ -129,10 +135,11 @@ class FilterSpec(Spec):
     =============  ==================================================================================================
     ``equals``     a field is equal, or a list holds the value; upper and lower case alike
     ``any_of``     a field equals one of the values; the argument is a list
-    ``contains``   a field, or an item of a list, holds every word of the argument, as part of a longer one or not
-    ``at_least``   a number or moment is not below, not before the argument; a bare date is the whole day
+    ``contains``   a field, or an item of a list, holds every word of the argument, as part of a longer one or
+    not ``at_least``   a number or moment is not below, not before the argument; a bare date is the whole day
     ``at_most``    a number or moment is not above, not after the argument; a bare date is the whole day
-    ``on_day``     a moment lies on the day (``days`` names the argument that says how many days); with two fields,
+    ``on_day``     a moment lies on the day (``days`` names the argument that says how many days); with two
+    fields,
                    begin and end, the time between them touches the day
     ``days_back``  a moment lies at most so many days before now
     =============  ==================================================================================================

@@ -1,7 +1,8 @@
 """Moments as records write them: instants, texts with or without a time, bare dates.
 
-A bare date in a tool's argument means the whole day *as the records write it*: an agent that reads ``2026-03-02T23:30:00+01:00``
-and asks for 2026-03-02 gets that record, wherever its own clock stands. An argument with a time means a moment.
+A bare date in a tool's argument means the whole day *as the records write it*: an agent that reads
+``2026-03-02T23:30:00+01:00`` and asks for 2026-03-02 gets that record, wherever its own clock stands. An
+argument with a time means a moment.
 """
 
 from __future__ import annotations

@@ -271,19 +271,24 @@ async def test_days_begin_at_midnight_where_the_caller_is() -> None:
         "sent_at": "2026-02-10T20:00:00Z",
     }
     evening = World.open(office([MAIL], {"mail.message": [late]}))
-    assert act(evening, NORA, "mail_search", query="after:2026/02/11")["total"] == 0  # 21:00 in Berlin
-    assert (
-        act(evening, DANA, "mail_search", query="after:2026/02/11")["total"] == 1
-    )  # 05:00 of the next day in Tokyo
+    in_berlin = act(evening, NORA, "mail_search", query="after:2026/02/11")  # 21:00 of the tenth
+    in_tokyo = act(evening, DANA, "mail_search", query="after:2026/02/11")  # 05:00 of the eleventh
+    assert (in_berlin["total"], in_tokyo["total"]) == (0, 1)
+
+
+PIECES = [
+    "a", "from:", "-", '"', "(", ")", "{", "}", " ", "OR", "AND", "NOT", "is:read", "in:", "%", "\\", "_", 
+    "after:", "9999/12/31", "0001/01/01", "newer_than:99999y", "\x00",
+]  # fmt: skip
 
 
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(
-        st.sampled_from(["a", "from:", "-", '"', "(", ")", "{", "}", " ", "OR", "AND", "NOT", "is:read", "in:", "%", "\\", "ß", "after:", "9999/12/31", "0001/01/01", "newer_than:99999y", "\x00", "_"]) | st.text(max_size=3),
+        st.sampled_from(PIECES) | st.text(max_size=3),
         max_size=25,
     ).map("".join)
-)  # fmt: skip
+)
 def test_any_text_is_a_query_or_refused(text: str) -> None:
     try:
         parse(text)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from servers.desk import Desk, expose
+from servers.desk import Desk
 from servers.image import Image
-from servers.journal import Actor
 from servers.services.tickets import TICKETS
-from servers.world import World
+from tests.servers.notebook import seat
 from tests.support import DANA, KLARA, NORA, OMAR, PEOPLE, PRIYA, office
 
 ADMIN = "ada.stone@northwind.example"
@@ -100,11 +99,6 @@ def records(**more: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 def helpdesk(**more: list[dict[str, Any]]) -> Image:
     """The image of the office; see ``records``."""
     return office([TICKETS], records(**more), people=CAST)
-
-
-def seat(world: World, person: str) -> Desk:
-    """A coworker's way into the world."""
-    return Desk(world, Actor("coworker", person), expose(world.image.workplace, None))
 
 
 def says(where: Desk, tool: str, **arguments: Any) -> dict[str, Any]:

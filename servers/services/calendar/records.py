@@ -13,12 +13,13 @@ An event is single, or a series (it has ``recurrence``), or a changed occurrence
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal, NotRequired, cast
 
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from servers.records import Instant, Record, Ref, iso_utc
+from servers.records import Instant, Record, Ref
 from servers.services.calendar.recurrence import Series
 
 Response = Literal["needs_action", "accepted", "declined", "tentative"]
@@ -84,7 +85,10 @@ class Event(Record):
 
     def attendee(self, email: str) -> Attendee | None:
         """The entry of a person among the attendees, or None."""
-        return next((attendee for attendee in self.attendees if attendee["email"] == email), None)
+        for attendee in self.attendees:
+            if attendee["email"] == email:
+                return attendee
+        return None
 
     def involves(self, email: str) -> bool:
         """Whether a person organises the event or is invited to it."""
@@ -100,4 +104,4 @@ class Event(Record):
 
 def occurrence_id(series_id: str, start: int) -> str:
     """The id of the occurrence of a series that starts at this instant."""
-    return f"{series_id}_{iso_utc(start).replace('-', '').replace(':', '')}"
+    return f"{series_id}_{datetime.fromtimestamp(start, UTC):%Y%m%dT%H%M%SZ}"

@@ -134,7 +134,8 @@ def _chain(call: Call, folder_id: str) -> list[Folder]:
 
 def _shared(shares: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     entries = sa.func.json_each(shares).table_valued("key")
-    return sa.exists(sa.select(sa.literal(1)).select_from(entries).where(entries.c.key == param("me")))
+    with_me = sa.exists(sa.select(sa.literal(1)).select_from(entries).where(entries.c.key == param("me")))
+    return sa.and_(shares != "{}", with_me)  # most are shared with nobody, which is cheap to see
 
 
 def _visible_folders() -> sa.Subquery | sa.CTE:
@@ -164,10 +165,12 @@ def _files() -> Select:
     """Files with what is shown of them, each with its newest version."""
     file, version = table(File), table(Version)
     newer = version.alias("newer")
-    newest = sa.select(sa.func.max(newer.c.number)).where(newer.c.file_id == file.c.id).scalar_subquery()
+    newest = (
+        sa.select(newer.c.id).where(newer.c.file_id == file.c.id).order_by(newer.c.number.desc()).limit(1)
+    )
     shown = [file.c[name] for name in ("id", "name", "media_type", "owner", "shares", "folder_id")]
     shown += [version.c[name] for name in ("id", "number", "author", "created_at")]
-    joined = file.join(version, sa.and_(version.c.file_id == file.c.id, version.c.number == newest))
+    joined = file.join(version, version.c.id == newest.scalar_subquery())
     return sa.select(*shown, _size()).select_from(joined)
 
 

@@ -115,7 +115,7 @@ class Version(Record):
 
 
 def check(records: Mapping[str, Mapping[str, Record]], start: int) -> list[Problem]:
-    """Find what cannot be: circles of folders, equal names side by side, histories with gaps or from the future.
+    """Find what cannot be: circles of folders, equal names side by side, histories with gaps.
 
     Dangling ids are left to ``servers.records.dangling``.
     """

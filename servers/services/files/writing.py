@@ -123,7 +123,8 @@ def update_file(call: Call, args: UpdateFile) -> JsonObject:
     if current.number != args.expected_version:
         raise call.refuse(
             f"{file.name!r} is at version {current.number} (by {current.author}, "
-            f"{call.local(current.created_at)}), not {args.expected_version}. Read it again and base your change on version {current.number}."
+            f"{call.local(current.created_at)}), not {args.expected_version}. Read it again and base your "
+            f"change on version {current.number}."
         )
     if (current.text is None) != (args.text is None):
         kind, argument = ("binary", "base64") if current.text is None else ("text", "text")

@@ -94,7 +94,7 @@ def create_draft(call: Call, args: CreateDraft) -> JsonObject:
     answered = None if wanted is None else find_message(call, wanted).message
     to, subject = resolve_all(call, args.to), args.subject
     if answered is not None:
-        to = to or reply_recipients(call, answered, everyone=False).everyone
+        to = to or reply_recipients(call, answered, everyone=False).to
         subject = subject or reply_subject(answered.subject)
     people = recipients(to, resolve_all(call, args.cc), resolve_all(call, args.bcc))
     draft = Draft(
@@ -117,6 +117,8 @@ def create_draft(call: Call, args: CreateDraft) -> JsonObject:
 def update_draft(call: Call, args: UpdateDraft) -> JsonObject:
     """Change a draft."""
     draft = _find(call, args.draft_id)
+    if args.model_fields_set <= {"draft_id"}:
+        raise call.refuse("nothing to change: give a field of the draft")
     attached = args.attachment_ids
     people = recipients(
         draft.to if args.to is None else resolve_all(call, args.to),

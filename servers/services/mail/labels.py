@@ -7,8 +7,11 @@ message with neither is archived.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import sqlalchemy as sa
 from pydantic import Field
+from pydantic_core import from_json
 
 from servers.errors import suggest
 from servers.services.mail.records import (
@@ -43,51 +46,46 @@ class ModifyLabels(Arguments):
     remove: list[str] = Field(default=[], max_length=20, description="Labels to remove")
 
 
-def _counts() -> sa.Executable:
+def _label_sets() -> sa.Executable:
     copies = table(Copy).c
-    each = sa.func.json_each(copies.labels).table_valued("value")
-    trashed = sa.func.instr(copies.labels, f'"{TRASH}"')
-    unread = sa.func.instr(copies.labels, f'"{UNREAD}"') > 0
     return (
-        sa.select(each.c.value, sa.func.count(), sa.func.sum(unread))
-        .select_from(table(Copy), each)
+        sa.select(copies.labels, sa.func.count())
         .where(copies.id >= param("low"), copies.id < param("high"))
-        .where(sa.or_(trashed == 0, each.c.value == TRASH))
-        .group_by(each.c.value)
+        .group_by(copies.labels)
     )
 
 
-def _names() -> sa.Executable:
-    copies = table(Copy).c
-    each = sa.func.json_each(copies.labels).table_valued("value")
-    return (
-        sa.select(each.c.value)
-        .select_from(table(Copy), each)
-        .where(copies.id >= param("low"), copies.id < param("high"), each.c.value.not_in(SYSTEM_LABELS))
-        .distinct()
-        .order_by(each.c.value)
-    )
-
-
-_COUNTS = Statement(_counts)
-_NAMES = Statement(_names)
+_LABEL_SETS = Statement(_label_sets)
 
 
 def own_labels(call: Call) -> list[str]:
     """The caller's labels apart from the system ones, sorted."""
-    return [name for (name,) in call.world.rows(_NAMES, **mailbox_bounds(call.person.email))]
+    return ordered_labels(
+        label for labels, _ in _sets(call) for label in labels if label not in SYSTEM_LABELS
+    )
 
 
 def list_labels(call: Call, args: ListLabels) -> JsonObject:
     """Count messages by label."""
-    rows = call.world.rows(_COUNTS, **mailbox_bounds(call.person.email))
-    counts = {name: (messages, unread) for name, messages, unread in rows}
+    messages, unread = Counter[str](), Counter[str]()
+    own: set[str] = set()
+    for labels, count in _sets(call):
+        own.update(labels)
+        for label in (TRASH,) if TRASH in labels else labels:
+            messages[label] += count
+            unread[label] += count if UNREAD in labels else 0
     return {
         "labels": [
-            {"label": name, "messages": counts.get(name, (0, 0))[0], "unread": counts.get(name, (0, 0))[1]}
-            for name in ordered_labels([*SYSTEM_LABELS, *counts])
+            {"label": label, "messages": messages[label], "unread": unread[label]}
+            for label in ordered_labels([*SYSTEM_LABELS, *own])
         ]
     }
+
+
+def _sets(call: Call) -> list[tuple[list[str], int]]:
+    """The sets of labels that occur in the caller's mailbox, and how often: far fewer than messages."""
+    rows = call.world.rows(_LABEL_SETS, **mailbox_bounds(call.person.email))
+    return [(from_json(labels), count) for labels, count in rows]
 
 
 def modify_labels(call: Call, args: ModifyLabels) -> JsonObject:
@@ -97,7 +95,7 @@ def modify_labels(call: Call, args: ModifyLabels) -> JsonObject:
         raise call.refuse(
             f"you have no message {args.message_id!r:.80}. mail_search gives the ids of messages."
         )
-    known = own_labels(call)
+    known = own_labels(call) if {*args.add, *args.remove}.difference(SYSTEM_LABELS) else []
     adding = [_label(call, name, known) for name in args.add]
     removing = [_label(call, name, known) for name in args.remove]
     _refuse_impossible(call, adding, removing, known)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from servers.services.mail.addresses import shown, shown_all
-from servers.services.mail.records import Attachment, Copy, Draft, Message, copy_id
+from servers.services.mail.records import Attachment, Copy, Draft, Message, copy_id, mailbox_bounds
 from servers.sql import Query, Statement, has_item, param, table
 from servers.tools import Arguments, Call, JsonObject, tool
 
@@ -54,17 +54,25 @@ _THREAD = Query(
         .order_by(m.c.sent_at, sa.literal_column("rowid", sa.Integer))
     ),
 )
-_SENT_WITH = Query(
-    Message,
-    lambda m: sa.select(m).where(
-        m.c.attachments != sa.literal_column("'[]'", sa.Text), has_item(m.c.attachments, "attachment")
-    ),
+_SENT_WITH = Query(Message, lambda m: sa.select(m).where(_attached(m)))
+_RECEIVED_WITH = Statement(
+    lambda: (
+        sa.select(table(Copy).c.id)
+        .join(table(Message), table(Copy).c.id == param("low").concat(table(Message).c.id))
+        .where(_attached(table(Message)))
+        .limit(1)
+    )
 )
 _DRAFTED_WITH = Statement(
     lambda: sa.select(table(Draft).c.id).where(
         table(Draft).c.owner == param("owner"), has_item(table(Draft).c.attachments, "attachment")
     )
 )
+
+
+def _attached(messages: sa.Table) -> sa.ColumnElement[bool]:
+    some = messages.c.attachments != sa.literal_column("'[]'", sa.Text)
+    return sa.and_(some, has_item(messages.c.attachments, "attachment"))
 
 
 def see(call: Call, message: Message) -> Seen | None:
@@ -162,10 +170,13 @@ def get_attachment(call: Call, args: GetAttachment) -> JsonObject:
 
 
 def _holds(call: Call, attachment_id: str) -> bool:
-    sent = call.world.select(_SENT_WITH, attachment=attachment_id)
-    if any(see(call, message) is not None for message in sent):
+    me = call.person.email
+    if call.world.rows(_RECEIVED_WITH, low=mailbox_bounds(me)["low"], attachment=attachment_id):
         return True
-    return bool(call.world.rows(_DRAFTED_WITH, owner=call.person.email, attachment=attachment_id))
+    if call.world.rows(_DRAFTED_WITH, owner=me, attachment=attachment_id):
+        return True
+    sent = call.world.select(_SENT_WITH, attachment=attachment_id) if call.person.external else []
+    return any(see(call, message) is not None for message in sent)
 
 
 def _head(call: Call, seen: Seen) -> JsonObject:

@@ -89,16 +89,14 @@ def search(call: Call, args: Search) -> JsonObject:
     shape = reader.shape(tree)
     if not reader.everywhere:
         shape = Every((shape, Negated(reader.label(TRASH))))
-    # Plain rows: most of them are only counted, and decoding them would cost more than finding them.
-    found = call.world.rows(
-        shaped(Copy, _select, shape), **mailbox_bounds(call.person.email), **reader.params
-    )
+    mailbox = mailbox_bounds(call.person.email)
+    # Ids only: most of what is found is just counted.
+    found = [row[0] for row in call.world.rows(shaped(Copy, _select, shape), **mailbox, **reader.params)]
     part = page(call, args.query, found, size=args.page_size, cursor=args.cursor)
     return {"messages": _summaries(call, part.items), "total": part.total, "next_cursor": part.next_cursor}
 
 
-# ---------------------------------------------------------------------- meaning: terms to tests and
-# parameters
+# ---------------------------------------------------------------------- meaning: terms to tests
 
 
 class _Reader:
@@ -149,7 +147,7 @@ class _Reader:
             case "in", "draft" | "drafts":
                 raise self.call.refuse("drafts are not searched; mail_list_drafts shows them")
             case "in", _:
-                return self.named_label(value)
+                return self.named_label(value, "anywhere", "archive")
             case "is", "read":
                 return Negated(self.label(UNREAD))
             case "is", "unread" | "starred" | "important":
@@ -159,14 +157,15 @@ class _Reader:
             case _:
                 raise self.call.refuse(f"{operator}:{value} is not known. {HELP}")
 
-    def named_label(self, name: str) -> Shape:
+    def named_label(self, name: str, *others: str) -> Shape:
         wanted = _loosely(name)
         known = own_labels(self.call)
         for label in (*SYSTEM_LABELS, *known):
             if _loosely(label) == wanted:
                 self.everywhere |= label == TRASH
                 return self.label(label)
-        raise self.call.refuse(f"you have no label {name!r:.60}. {suggest(name, {*SYSTEM_LABELS, *known})}")
+        valid = suggest(name, {*SYSTEM_LABELS, *known, *others})
+        raise self.call.refuse(f"you have no label {name!r:.60}. {valid}")
 
     def label(self, label: str) -> Test:
         return self.test("label", like_pattern(f'"{label}"'))
@@ -221,11 +220,11 @@ def _loosely(label: str) -> str:
 
 
 def _select(copies: sa.Table, shape: Shape) -> sa.Select[Any]:
-    """One person's copies that fit, newest first; of one second, the last to arrive first."""
+    """Ids of the messages in one mailbox that fit, newest first; of one second, the last to arrive first."""
     messages = table(Message)
     arrival = sa.literal_column(f"{messages.name}.rowid", sa.Integer)
     return (
-        sa.select(copies)
+        sa.select(copies.c.message_id)
         .join(messages, messages.c.id == copies.c.message_id)
         .where(copies.c.id >= param("low"), copies.c.id < param("high"), _condition(shape))
         .order_by(messages.c.sent_at.desc(), arrival.desc())
@@ -295,31 +294,39 @@ _ONE: sa.ColumnElement[int] = sa.literal_column("1", sa.Integer)
 
 
 def _summary_columns() -> sa.Executable:
-    columns = table(Message).c
-    return sa.select(
-        columns.id,
-        columns.thread_id,
-        columns.sender,
-        columns.to,
-        columns.subject,
-        columns.sent_at,
-        sa.func.json_array_length(columns.attachments),
-        # Longer than what is shown: spaces are folded afterwards.
-        sa.func.substr(columns.body, 1, 2 * SNIPPET),
-    ).where(among(columns.id, "ids"))
+    messages, copies = table(Message), table(Copy)
+    columns = messages.c
+    return (
+        sa.select(
+            columns.id,
+            columns.thread_id,
+            columns.sender,
+            columns.to,
+            columns.subject,
+            columns.sent_at,
+            sa.func.json_array_length(columns.attachments),
+            # Longer than what is shown: spaces are folded afterwards.
+            sa.func.substr(columns.body, 1, 2 * SNIPPET),
+            copies.c.labels,
+        )
+        .join_from(messages, copies, copies.c.id == param("low").concat(columns.id))
+        .where(among(columns.id, "ids"))
+    )
 
 
 _SUMMARIES = Statement(_summary_columns)
 
 
-def _summaries(call: Call, copies: Sequence[tuple[Any, ...]]) -> list[JsonObject]:
-    wanted = {message_id: labels for _, _, message_id, labels in copies}
-    rows = {row[0]: row for row in call.world.rows(_SUMMARIES, ids=to_json([*wanted]).decode())}
-    return [_summary(call, rows[message_id], labels) for message_id, labels in wanted.items()]
+def _summaries(call: Call, ids: Sequence[str]) -> list[JsonObject]:
+    if not ids:
+        return []
+    low = mailbox_bounds(call.person.email)["low"]
+    rows = {row[0]: row for row in call.world.rows(_SUMMARIES, low=low, ids=to_json(ids).decode())}
+    return [_summary(call, rows[message_id]) for message_id in ids]
 
 
-def _summary(call: Call, row: tuple[Any, ...], labels: str) -> JsonObject:
-    message_id, thread_id, sender, to, subject, sent_at, attachments, body = row
+def _summary(call: Call, row: tuple[Any, ...]) -> JsonObject:
+    message_id, thread_id, sender, to, subject, sent_at, attachments, body, labels = row
     summary: JsonObject = {
         "message_id": message_id,
         "thread_id": thread_id,

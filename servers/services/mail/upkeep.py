@@ -12,13 +12,14 @@ from servers.errors import Problem
 from servers.people import Person
 from servers.records import Record
 from servers.services.mail.records import ADDRESS_PATTERN, INBOX, SENT, UNREAD, Copy, Draft, Message, copy_id
-from servers.sql import Query
+from servers.sql import Query, Statement, table
 from servers.world import World
 
 _MESSAGES = Query(Message, lambda m: sa.select(m).order_by(m.c.sent_at, sa.literal_column("rowid")))
 _DRAFTS = Query(
     Draft, lambda d: sa.select(d).where(d.c.reply_to.is_not(None), d.c.thread_id == "").order_by(d.c.id)
 )
+_COPY_IDS = Statement(lambda: sa.select(table(Copy).c.id))
 
 
 def check(records: Mapping[str, Mapping[str, Record]], start: int) -> list[Problem]:
@@ -29,53 +30,35 @@ def check(records: Mapping[str, Mapping[str, Record]], start: int) -> list[Probl
     drafts = cast("Mapping[str, Draft]", records[Draft.type_name])
     spelled = {email.lower(): email for email in people}
     problems = [
-        Problem(
-            "bad_address",
-            f"cast[{index}].email",
-            f"{email} cannot be a mail address",
-            "Use plain characters.",
-        )
+        Problem("bad_address", f"cast[{index}].email", f"{email} cannot be a mail address", "Simplify it.")
         for index, email in enumerate(people)
         if re.fullmatch(ADDRESS_PATTERN, email) is None
     ]
     for index, message in enumerate(messages.values()):
         where = f"records.{Message.type_name}[{index}]"
         problems += _message_problems(message, where, messages, start)
-        problems += _spelling(message, ("to", "cc", "bcc"), where, spelled)
-        if spelled.get(message.sender.lower(), message.sender) != message.sender:
-            problems.append(_misspelt(f"{where}.sender", message.sender, spelled))
+        problems += _spelling(where, spelled, sender=[message.sender])
+        problems += _spelling(where, spelled, to=message.to, cc=message.cc, bcc=message.bcc)
     for index, copy in enumerate(copies.values()):
-        where = f"records.{Copy.type_name}[{index}].owner"
-        problems += _owner_problems(copy.owner, where, people)
-        message = messages[copy.message_id]
-        if copy.owner not in (message.sender, *message.recipients):
-            found = f"{copy.owner} neither sent nor got message {message.id!r}"
-            problems.append(
-                Problem("impossible_copy", where, found, "Name the sender or a recipient of the message.")
-            )
+        problems += _copy_problems(copy, f"records.{Copy.type_name}[{index}]", people, messages)
     for index, draft in enumerate(drafts.values()):
         where = f"records.{Draft.type_name}[{index}]"
-        problems += _owner_problems(draft.owner, f"{where}.owner", people)
-        problems += _spelling(draft, ("to", "cc", "bcc"), where, spelled)
-        if draft.updated_at > start:
-            problems.append(_future(f"{where}.updated_at"))
-        answered = None if draft.reply_to is None else messages[draft.reply_to]
-        if answered is not None and draft.owner not in (answered.sender, *answered.recipients):
-            found = f"{draft.owner} neither sent nor got message {answered.id!r} and cannot answer it"
-            problems.append(Problem("impossible_reply", f"{where}.reply_to", found))
+        problems += _draft_problems(draft, where, people, messages, start)
+        problems += _spelling(where, spelled, to=draft.to, cc=draft.cc, bcc=draft.bcc)
     return problems
 
 
 def prepare(world: World) -> None:
     """Give every message its thread, and everyone inside who sent or got it a copy."""
     threads: dict[str, str] = {}
+    written = {row[0] for row in world.rows(_COPY_IDS)}
     for message in world.select(_MESSAGES):
         # A parent is older (``check``), so its thread is known by now.
         threads[message.id] = message.thread_id or threads.get(message.in_reply_to or "", message.id)
         if not message.thread_id:
             world.update(message, thread_id=threads[message.id])
         for owner, labels in mailbox_labels(world, message).items():
-            if world.get(Copy, copy_id(owner, message.id)) is None:
+            if copy_id(owner, message.id) not in written:
                 world.insert(Copy(owner=owner, message_id=message.id, labels=labels))
     for draft in world.select(_DRAFTS):
         world.update(draft, thread_id=threads[draft.reply_to or ""])
@@ -133,29 +116,46 @@ def _thread(message: Message, messages: Mapping[str, Message]) -> str:
     return message.thread_id or message.id
 
 
+def _copy_problems(
+    copy: Copy, where: str, people: Mapping[str, Person], messages: Mapping[str, Message]
+) -> Iterator[Problem]:
+    yield from _owner_problems(copy.owner, f"{where}.owner", people)
+    if not _concerns(copy.owner, messages[copy.message_id]):
+        found = f"{copy.owner} neither sent nor got message {copy.message_id!r}"
+        yield Problem("impossible_copy", f"{where}.owner", found, "Name the sender or a recipient.")
+
+
+def _draft_problems(
+    draft: Draft, where: str, people: Mapping[str, Person], messages: Mapping[str, Message], start: int
+) -> Iterator[Problem]:
+    yield from _owner_problems(draft.owner, f"{where}.owner", people)
+    if draft.updated_at > start:
+        yield _future(f"{where}.updated_at")
+    if draft.reply_to is not None and not _concerns(draft.owner, messages[draft.reply_to]):
+        found = f"{draft.owner} neither sent nor got message {draft.reply_to!r} and cannot answer it"
+        yield Problem("impossible_reply", f"{where}.reply_to", found)
+
+
+def _concerns(person: str, message: Message) -> bool:
+    return person == message.sender or person in message.recipients
+
+
 def _owner_problems(owner: str, where: str, people: Mapping[str, Person]) -> Iterator[Problem]:
     person = people.get(owner)
     if person is None or person.external:
-        found = (
-            "is nobody in the cast" if person is None else "is outside the organisation and has no mailbox"
-        )
-        yield Problem(
-            "no_mailbox", where, f"{owner} {found}", "Name an internal person by the address in the cast."
-        )
+        found = "is nobody in the cast" if person is None else "is an outsider and has no mailbox"
+        yield Problem("no_mailbox", where, f"{owner} {found}", "Name an internal person of the cast.")
 
 
-def _spelling(
-    record: Message | Draft, fields: tuple[str, ...], where: str, spelled: Mapping[str, str]
-) -> Iterator[Problem]:
-    for field in fields:
-        for position, address in enumerate(cast("list[str]", getattr(record, field))):
-            if spelled.get(address.lower(), address) != address:
-                yield _misspelt(f"{where}.{field}[{position}]", address, spelled)
-
-
-def _misspelt(where: str, address: str, spelled: Mapping[str, str]) -> Problem:
-    known = spelled[address.lower()]
-    return Problem("address_spelling", where, f"{address} is written {known} in the cast", f"Write {known}.")
+def _spelling(where: str, spelled: Mapping[str, str], **fields: list[str]) -> Iterator[Problem]:
+    """Addresses that differ from those of the cast in capitals only."""
+    for field, addresses in fields.items():
+        for position, address in enumerate(addresses):
+            known = spelled.get(address.lower(), address)
+            if known != address:
+                place = f"{where}.{field}" if field == "sender" else f"{where}.{field}[{position}]"
+                found = f"{address} is written {known} in the cast"
+                yield Problem("address_spelling", place, found, f"Write {known}.")
 
 
 def _future(where: str) -> Problem:

@@ -1,14 +1,15 @@
 """When a task happens: its records stay as they are, and the simulated clock is set so that they make sense.
 
-The original servers shift the dates of some services towards the wall clock, each by another amount. Here no date is touched.
-``start_of`` sets the clock instead, by the first of these rules that applies:
+The original servers shift the dates of some services towards the wall clock, each by another amount. Here no
+date is touched. ``start_of`` sets the clock instead, by the first of these rules that applies:
 
-1. The request says which day it is: that day, just after its newest record, or at the beginning of the working day.
-2. There are records of things that have happened (a mail, a ticket, a run of a job): five minutes after the newest of
-   them, but before whatever is to come next. A date without a time counts as the beginning of that working day.
-3. There are only things to come (events, due dates): the working day before the first of them begins, so "tomorrow" is theirs.
-4. The request names a date: the day before it.
-5. A fixed day.
+1. The request says which day it is: that day, just after its newest record, or at the beginning of the
+working day. 2. There are records of things that have happened (a mail, a ticket, a run of a job): five
+minutes after the newest of
+   them, but before whatever is to come next. A date without a time counts as the beginning of that working
+   day.
+3. There are only things to come (events, due dates): the working day before the first of them begins, so
+"tomorrow" is theirs. 4. The request names a date: the day before it. 5. A fixed day.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ def start_of(records: Iterable[object], request: str, timezone: str, words: Voca
     today = _today(request, words)
     if today is not None:
         first = _opening(today, timezone, words)
-        past = [first, *(seconds for seconds in past if first <= seconds < first + 86_400 - words.clock.hour * 3600)]
+        past = [
+            first,
+            *(seconds for seconds in past if first <= seconds < first + 86_400 - words.clock.hour * 3600),
+        ]
     if past:
         return _after(max(past), future, words)
     named = [read_moment(text, timezone) for text in DATE.findall(request)]

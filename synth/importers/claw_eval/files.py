@@ -1,8 +1,9 @@
 """The files of a task: ``task.yaml`` and the fixtures it points to.
 
-Fixtures are looked for where ``task.yaml`` says (relative to the folder that holds ``tasks/``), then in the task's own folder by file
-name, then by service name, then in the folder of another task beside it. What is missing or odd is a warning, never a crash:
-schemas of this benchmark are loose. Files outside the collection are never read, whatever a path says.
+Fixtures are looked for where ``task.yaml`` says (relative to the folder that holds ``tasks/``), then in the
+task's own folder by file name, then by service name, then in the folder of another task beside it. What is
+missing or odd is a warning, never a crash: schemas of this benchmark are loose. Files outside the collection
+are never read, whatever a path says.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ def read_task(folder: Path) -> TaskFile:
     try:
         data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SpecError([Problem("missing_file", "task.yaml", f"cannot be read: {error.strerror}")], str(path)) from None
+        raise SpecError(
+            [Problem("missing_file", "task.yaml", f"cannot be read: {error.strerror}")], str(path)
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SpecError([Problem("invalid_yaml", "", str(error))], str(path)) from None
     if isinstance(data, dict):
@@ -108,7 +111,9 @@ def read_task(folder: Path) -> TaskFile:
         raise SpecError(problems_from(error, ""), str(path)) from None
 
 
-def find_fixtures(folder: Path, service: str, named: Sequence[str], usual: Sequence[str], endings: Sequence[str]) -> list[Path]:
+def find_fixtures(
+    folder: Path, service: str, named: Sequence[str], usual: Sequence[str], endings: Sequence[str]
+) -> list[Path]:
     """Find the fixture files of a service, or of one of its entities.
 
     Args:
@@ -123,7 +128,9 @@ def find_fixtures(folder: Path, service: str, named: Sequence[str], usual: Seque
     """
     own = sorted(path for path in (folder / "fixtures").rglob("*") if path.is_file())
     for place in _places(folder, service, named, usual, own):
-        found = [path for path in place if path.suffix.lower() in endings and _inside(path, folder.parent.parent)]
+        found = [
+            path for path in place if path.suffix.lower() in endings and _inside(path, folder.parent.parent)
+        ]
         if found:
             return found
     return []
@@ -160,7 +167,9 @@ def load_records(paths: Sequence[Path], where: str, warnings: list[Problem]) -> 
             continue
         kept = [item for item in items if isinstance(item, dict)]
         if len(kept) < len(items):
-            warnings.append(Problem("odd_fixture", where, f"{path.name}: {len(items) - len(kept)} items are no objects"))
+            warnings.append(
+                Problem("odd_fixture", where, f"{path.name}: {len(items) - len(kept)} items are no objects")
+            )
         records += kept
     return records
 
@@ -184,7 +193,9 @@ def load_texts(paths: Sequence[Path], folder: Path, where: str, warnings: list[P
         try:
             text = path.read_bytes()[:LARGEST_TEXT].decode("utf-8", errors="replace")
         except OSError as error:
-            warnings.append(Problem("unreadable_fixture", where, f"{path.name} cannot be read: {error.strerror}"))
+            warnings.append(
+                Problem("unreadable_fixture", where, f"{path.name} cannot be read: {error.strerror}")
+            )
             continue
         name = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
         records.append({"path": name, "text": text})

@@ -15,15 +15,26 @@ ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 Records = Sequence[Mapping[str, Any]]
 
 
-def principal_of(mails: Records, words: Vocabulary) -> str:
-    """The address that most mails are written to; shared addresses only when there is no other."""
+def principal_of(mails: Records, contacts: Records, words: Vocabulary) -> str:
+    """The address that most mails are written to; shared addresses only when there is no other.
+
+    Without mails it is an address of our own, at the organisation of most contacts.
+    """
     addresses = Counter(address for mail in mails for _, address in _addresses(mail.get("to")))
     single = {address: count for address, count in addresses.items() if _local(address) not in words.lists}
     ranked = single or addresses
-    return max(ranked, key=lambda address: (ranked[address], address)) if ranked else words.principal.email
+    if ranked:
+        return max(ranked, key=lambda address: (ranked[address], address))
+    local, _, home = words.principal.email.partition("@")
+    homes = Counter(
+        address.rpartition("@")[2] for contact in contacts for _, address in _addresses(contact.get("email"))
+    )
+    return f"{local}@{max(homes, key=lambda name: (homes[name], name)) if homes else home}"
 
 
-def cast_of(principal: str, timezone: str, mails: Records, contacts: Records, words: Vocabulary) -> tuple[Person, ...]:
+def cast_of(
+    principal: str, timezone: str, mails: Records, contacts: Records, words: Vocabulary
+) -> tuple[Person, ...]:
     """Everybody with a mail address, the principal first."""
     people: dict[str, Person] = {}
     home = principal.rpartition("@")[2]
@@ -36,7 +47,7 @@ def cast_of(principal: str, timezone: str, mails: Records, contacts: Records, wo
 
     known = {str(contact.get("email")): contact for contact in contacts}
     own = known.get(principal, {})
-    fallback = words.principal.name if principal == words.principal.email else ""
+    fallback = "" if mails else words.principal.name
     add(principal, _text(own, "name") or fallback, **_about(own))
     for address, contact in known.items():
         add(address, _text(contact, "name"), **_about(contact))
@@ -68,4 +79,7 @@ def _local(address: str) -> str:
 
 
 def _named(address: str) -> str:
-    return " ".join(part.capitalize() for part in re.split(r"[._-]+", address.partition("@")[0]) if part) or address
+    return (
+        " ".join(part.capitalize() for part in re.split(r"[._-]+", address.partition("@")[0]) if part)
+        or address
+    )

@@ -1,0 +1,154 @@
+"""Claw-Eval tasks as environments.
+
+``import_task`` reads a task folder and gives an ``ImportedTask``: services as data over the task's own
+fixtures, with exactly the tools that the task declares; ``to_environment`` makes an environment of it.
+
+* What a task declares works, also where the benchmark's own servers never answered; what was sent or created is there afterwards.
+* Fixtures stay as they are, unknown keys included, and no date is moved: the simulated clock is set instead (``clock``).
+* Tools for which nothing is here (the live web, a shell, media) are listed and refuse with a reason.
+* What was odd or missing is a warning (``ImportedTask.warnings``).
+
+``files`` reads, ``entities`` and ``tools`` decide, ``people`` and ``clock`` derive the cast and the start.
+Not promised: the benchmark's graders. They are Python code of others and stay where they are; an imported
+environment has no checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.environment import Budget, Environment
+from servers.declared.spec import ServiceSpec
+from servers.errors import Problem
+from servers.people import Person
+from servers.records import iso_utc
+from synth.importers.claw_eval.clock import start_of, timezone_of
+from synth.importers.claw_eval.files import TaskFile, ToolEntry, read_task
+from synth.importers.claw_eval.people import cast_of, principal_of
+from synth.importers.claw_eval.services import Imported, import_services
+from synth.importers.claw_eval.vocabulary import vocabulary
+
+__all__ = ["ImportedTask", "import_task", "to_environment"]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedTask:
+    """A task, read."""
+
+    id: str
+    services: tuple[ServiceSpec, ...]
+    records: Mapping[str, list[dict[str, Any]]]
+    """By full type name."""
+    cast: tuple[Person, ...]
+    principal: str
+    timezone: str
+    start: int
+    """Simulated time at the beginning, seconds since 1970 UTC; see ``clock``."""
+    tools: tuple[str, ...]
+    """Names in the order of the task."""
+    request: str
+    language: str
+    rules: tuple[str, ...]
+    max_turns: int
+    timeout_seconds: int
+    persona: str
+    """Who the simulated user is; empty when there is none."""
+    max_rounds: int
+    attachments: tuple[str, ...]
+    metadata: Mapping[str, Any]
+    """Every other key of the task file, as it stands there."""
+    warnings: tuple[Problem, ...]
+
+
+def import_task(path: Path) -> ImportedTask:
+    """Read a task folder, the one that holds ``task.yaml``.
+
+    Raises:
+        SpecError: ``task.yaml`` is missing or is none.
+    """
+    folder = path.resolve()
+    task = read_task(folder)
+    words = vocabulary()
+    warnings: list[Problem] = []
+    imported = import_services(folder, task, warnings)
+    everything = [record for records in imported.records.values() for record in records]
+    timezone = timezone_of(everything, words)
+    mails, contacts = _rows(imported, "gmail.message"), _rows(imported, "contacts.contact")
+    principal = principal_of(mails, contacts, words)
+    user = task.user_agent
+    return ImportedTask(
+        id=task.task_id,
+        services=imported.services,
+        records=imported.records,
+        cast=cast_of(principal, timezone, mails, contacts, words),
+        principal=principal,
+        timezone=timezone,
+        start=start_of(everything, task.prompt.text, timezone, words),
+        tools=tuple(entry.name for entry in _once(task.tools, warnings)),
+        request=task.prompt.text,
+        language=task.prompt.language,
+        rules=(user.system_prompt_suffix.strip(),)
+        if user.enabled and user.system_prompt_suffix.strip()
+        else (),
+        max_turns=task.environment.max_turns,
+        timeout_seconds=task.environment.timeout_seconds,
+        persona=user.persona if user.enabled else "",
+        max_rounds=user.max_rounds if user.enabled else 0,
+        attachments=tuple(task.prompt.attachments),
+        metadata=task.model_dump(mode="json", exclude={"tools", "prompt", "task_id"}),
+        warnings=tuple(warnings),
+    )
+
+
+def _rows(imported: Imported, name: str) -> list[dict[str, Any]]:
+    return imported.records.get(name, [])
+
+
+def _once(entries: list[ToolEntry], warnings: list[Problem]) -> list[ToolEntry]:
+    kept: dict[str, ToolEntry] = {}
+    for entry in entries:
+        if entry.name in kept:
+            warnings.append(
+                Problem(
+                    "duplicate_name", f"tools.{entry.name}", "the tool is declared twice, the first counts"
+                )
+            )
+        kept.setdefault(entry.name, entry)
+    return list(kept.values())
+
+
+def to_environment(task: ImportedTask) -> Environment:
+    """An environment of an imported task; without checks, which the benchmark's own graders stand for.
+
+    Persona, attachments, time limit and everything else that the task file says are in ``meta``.
+
+    Raises:
+        SpecError: The parts do not fit together.
+    """
+    return Environment(
+        id=task.id,
+        family="claw-eval",
+        start=task.start,
+        principal=task.principal,
+        cast=list(task.cast),
+        declared=list(task.services),
+        tools=list(task.tools),
+        records=dict(task.records),
+        request=task.request,
+        rules=list(task.rules),
+        budget=Budget(steps=task.max_turns, turns=max(1, task.max_rounds)),
+        meta={
+            "source": "claw-eval",
+            "language": task.language,
+            "timezone": task.timezone,
+            "start": iso_utc(task.start),
+            "timeout_seconds": task.timeout_seconds,
+            "persona": task.persona,
+            "attachments": list(task.attachments),
+            "warnings": [str(warning) for warning in task.warnings],
+            "task": dict(task.metadata),
+        },
+    )

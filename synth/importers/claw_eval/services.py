@@ -1,0 +1,221 @@
+"""Services of a task: which tools belong to which store, and what is in the stores."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from servers.declared.spec import FieldSpec, ServiceSpec, ToolSpec
+from servers.errors import Problem
+from synth.importers.claw_eval.entities import Entity, entity_from, singular
+from synth.importers.claw_eval.files import (
+    ServiceEntry,
+    TaskFile,
+    ToolEntry,
+    find_fixtures,
+    load_records,
+    load_texts,
+)
+from synth.importers.claw_eval.tools import Store, build_tools, unavailable_tool
+from synth.importers.claw_eval.vocabulary import (
+    EntityWords,
+    GatheredWords,
+    ServiceWords,
+    Vocabulary,
+    vocabulary,
+)
+
+JsonObject = dict[str, Any]
+TEXTS = (".txt", ".md")
+
+
+@dataclass(slots=True)
+class Imported:
+    """The services of a task and their records by full type name."""
+
+    services: tuple[ServiceSpec, ...] = ()
+    records: dict[str, list[JsonObject]] = field(default_factory=dict[str, list[JsonObject]])
+
+
+def import_services(folder: Path, task: TaskFile, warnings: list[Problem]) -> Imported:
+    """Make the services of a task; those of ``task.yaml`` first, then those that only tools name."""
+    words = vocabulary()
+    groups: dict[str, list[ToolEntry]] = {_plain(entry.name): [] for entry in task.services}
+    seen: set[str] = set()
+    for entry in task.tools:
+        if entry.name not in seen:
+            groups.setdefault(_service_of(entry.name, task, words), []).append(entry)
+        seen.add(entry.name)
+    declared = {_plain(entry.name): entry for entry in task.services}
+    imported = Imported()
+    services: list[ServiceSpec] = []
+    for name, entries in groups.items():
+        known = words.services.get(name, ServiceWords())
+        entry = declared.get(name, ServiceEntry(name=name))
+        spec, records = _service(folder, name, known, entry, entries, warnings)
+        if spec is not None:
+            services.append(spec)
+            imported.records |= records
+    imported.services = tuple(services)
+    return imported
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9_]", "_", name.casefold()).strip("_") or "service"
+
+
+def _service_of(tool: str, task: TaskFile, words: Vocabulary) -> str:
+    """The service that a tool belongs to, by its name, then by where its endpoint is."""
+    if tool.casefold() in words.sandbox:
+        return "sandbox"
+    names = [_plain(entry.name) for entry in task.services]
+    own = [name for name in names if tool.startswith(f"{name}_")]
+    if own:
+        return max(own, key=len)
+    known = [name for name in words.services if tool.startswith(f"{name}_")]
+    if known and not any(name.startswith(f"{max(known, key=len)}_") for name in names):
+        return max(known, key=len)
+    endpoint = next((entry for entry in task.tool_endpoints if entry.tool_name == tool), None)
+    address = urlsplit(endpoint.url if endpoint is not None else "")
+    ports = {entry.port: _plain(entry.name) for entry in task.services if entry.port is not None}
+    if _port(address.netloc) in ports:
+        return ports[cast("int", _port(address.netloc))]
+    path = _plain(address.path.strip("/").split("/")[0])
+    return path if path != "service" else _plain(tool.split("_", maxsplit=1)[0])
+
+
+def _port(host: str) -> int | None:
+    port = host.rpartition(":")[2]
+    return int(port) if port.isdecimal() else None
+
+
+def _service(
+    folder: Path,
+    name: str,
+    words: ServiceWords,
+    entry: ServiceEntry,
+    tools: Sequence[ToolEntry],
+    warnings: list[Problem],
+) -> tuple[ServiceSpec | None, dict[str, list[JsonObject]]]:
+    title = words.title or name.replace("_", " ").capitalize()
+    reasons = vocabulary().unavailable
+    if name == "sandbox" or words.unavailable is not None:
+        reason = reasons["shell"] if name == "sandbox" else reasons[words.unavailable or "web"]
+        specs = [unavailable_tool(tool, reason) for tool in tools]
+        return (ServiceSpec(name=name, title=title, tools=specs) if specs else None), {}
+    store = Store(name, words, vocabulary(), warnings=warnings)
+    if words.texts:
+        _load_texts(folder, store, entry)
+    else:
+        _load_entities(folder, store, entry, tools)
+    empty = not any(entity.records for entity in store.entities.values())
+    if not tools and empty:
+        return None, {}
+    specs: list[ToolSpec]
+    if empty and words.without_fixtures is not None:
+        # What a tool does without fixtures, such as sending a notification, it still does.
+        sending = [
+            tool
+            for tool in tools
+            if words.tools.get(tool.name) is not None and words.tools[tool.name].verb == "append"
+        ]
+        kept = {spec.name: spec for spec in build_tools(store, sending)}
+        reason = reasons[words.without_fixtures]
+        specs = [kept.get(tool.name) or unavailable_tool(tool, reason) for tool in tools]
+    else:
+        specs = build_tools(store, list(tools))
+    spec = ServiceSpec(
+        name=name, title=title, entities=[entity.spec() for entity in store.entities.values()], tools=specs
+    )
+    return spec, {
+        f"{name}.{entity.name}": entity.records for entity in store.entities.values() if entity.records
+    }
+
+
+def _load_texts(folder: Path, store: Store, entry: ServiceEntry) -> None:
+    where = f"services.{store.name}"
+    paths = find_fixtures(folder, store.name, _named(entry, ()), (), TEXTS)
+    records = load_texts(paths, folder, where, store.warnings)
+    if not records:
+        store.warnings.append(Problem("missing_fixture", where, "the task has no text for it"))
+    words = EntityWords(key="path", fields={"text": "string"})
+    store.entities["text"] = entity_from("text", words, records, where, store.warnings, store.vocabulary)
+    store.main = "text"
+
+
+def _load_entities(folder: Path, store: Store, entry: ServiceEntry, tools: Sequence[ToolEntry]) -> None:
+    known = store.words.entities or {_noun(tools, store.vocabulary): None}
+    for name, words in known.items():
+        store.main = store.main or name
+        if words is not None and words.gathered is not None:
+            continue
+        where = f"services.{store.name}" if name == store.main else f"services.{store.name}.{name}"
+        paths = find_fixtures(
+            folder,
+            store.name,
+            _named(entry, () if words is None else words.env),
+            [] if words is None else words.files,
+            (".json",),
+        )
+        records = load_records(paths, where, store.warnings)
+        if not paths:
+            store.warnings.append(
+                Problem("missing_fixture", where, "there is no fixture; the store is empty")
+            )
+        store.entities[name] = entity_from(name, words, records, where, store.warnings, store.vocabulary)
+    for name, words in known.items():
+        if words is not None and words.gathered is not None:
+            store.entities[name] = _gathered(name, words, words.gathered, store)
+
+
+def _named(entry: ServiceEntry, variables: Sequence[str]) -> list[str]:
+    """The fixture paths in a service's environment: of these variables, or of all that look like one."""
+    if variables:
+        return [str(entry.env[name]) for name in variables if name in entry.env]
+    return [
+        str(value)
+        for name, value in entry.env.items()
+        if "FIXTURE" in name.upper() or "fixtures/" in str(value)
+    ]
+
+
+def _noun(tools: Sequence[ToolEntry], words: Vocabulary) -> str:
+    """The entity of a service that the vocabulary does not know: the noun that its reading tools share, or ``record``."""
+    for verbs in (("list", "search"), ("get",), ("update", "delete", "transition", "create")):
+        for tool in tools:
+            tokens = tool.name.casefold().split("_")
+            at = next(
+                (index for index, token in enumerate(tokens) if words.verb_of.get(token) in verbs), None
+            )
+            if at is not None and tokens[at + 1 :]:
+                noun = singular("_".join(tokens[at + 1 :]))
+                if re.fullmatch(r"[a-z][a-z0-9_]*", noun):
+                    return noun
+    return "record"
+
+
+def _gathered(name: str, words: EntityWords, rule: GatheredWords, store: Store) -> Entity:
+    """An entity with one record for each value of a field of another one."""
+    source = store.entities[rule.from_]
+    groups: dict[str, list[JsonObject]] = {}
+    for record in source.records:
+        value = record.get(rule.by)
+        if isinstance(value, str) and value:
+            groups.setdefault(value, []).append(record)
+    records: list[JsonObject] = []
+    for value, members in groups.items():
+        kept: JsonObject = {}
+        for key in rule.keep:
+            held = list(dict.fromkeys(str(member[key]) for member in members if member.get(key) is not None))
+            kept[key] = held
+        records.append({words.key: value, **kept, f"{source.name}_count": len(members)})
+    entity = entity_from(
+        name, words, records, f"services.{store.name}.{name}", store.warnings, store.vocabulary
+    )
+    if not records:
+        entity.fields |= {key: FieldSpec(type="list", sparse=True) for key in rule.keep}
+    return entity

@@ -1,0 +1,240 @@
+"""Tools from names, arguments and stores: what each tool of a task does.
+
+The name says the verb and the noun (``helpdesk_close_ticket``), the schema says the arguments, and the store
+says which fields they mean. General rules come first; ``synth/data/claw_eval.yaml`` holds what single
+services and tools need beyond them. Every argument is given a meaning: one that fits no field is looked for
+in all texts of a record.
+"""
+
+from __future__ import annotations
+
+import re
+
+from servers.declared.spec import (
+    DeleteOperation,
+    FindOperation,
+    GetOperation,
+    ItemsSpec,
+    Operation,
+    RelatedSpec,
+    TargetSpec,
+    ToolSpec,
+    TransitionOperation,
+    UnavailableOperation,
+    UpdateOperation,
+    ValueSpec,
+)
+from servers.errors import Problem
+from synth.importers.claw_eval.entities import (
+    Entity,
+    entity_from,
+    plural,
+    singular,
+)
+from synth.importers.claw_eval.files import ToolEntry
+from synth.importers.claw_eval.reading import find
+from synth.importers.claw_eval.store import Plan, Store, properties, required
+from synth.importers.claw_eval.vocabulary import EntityWords, ToolWords, Verb
+from synth.importers.claw_eval.writing import create, style, written
+
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+|\d+")
+
+
+def build_tools(store: Store, entries: list[ToolEntry]) -> list[ToolSpec]:
+    """Decide what every tool of a store does; the store's entities grow the fields that the tools need."""
+    plans = [(entry, _plan(store, entry)) for entry in entries]
+    store.gets = {plan.entity for _, plan in plans if plan is not None and plan.verb == "get"}
+    operations = {entry.name: _operation(store, entry, plan) for entry, plan in plans}
+    # Related records are known only when every action has had its fields.
+    return [
+        ToolSpec(
+            name=entry.name,
+            description=entry.description,
+            input_schema=entry.input_schema,
+            does=_with_related(store, operations[entry.name]),
+        )
+        for entry in entries
+    ]
+
+
+def unavailable_tool(entry: ToolEntry, reason: str) -> ToolSpec:
+    """A tool that is listed, and says why it does not work here."""
+    does = UnavailableOperation(operation="unavailable", reason=reason)
+    return ToolSpec(
+        name=entry.name, description=entry.description, input_schema=entry.input_schema, does=does
+    )
+
+
+def _plan(store: Store, entry: ToolEntry) -> Plan | None:
+    words = store.words.tools.get(entry.name, ToolWords())
+    tokens = [token.casefold() for token in WORD.findall(entry.name)]
+    if tokens and tokens[0] == store.name.split("_", maxsplit=1)[0]:
+        tokens = tokens[1:]
+    at = next((index for index, token in enumerate(tokens) if token in store.vocabulary.verb_of), None)
+    action = tokens[at] if at is not None else ""
+    noun = words.noun or singular("_".join(token for index, token in enumerate(tokens) if index != at))
+    verb = words.verb or (store.vocabulary.verb_of[action] if action else _verb_by_shape(store, entry))
+    if verb is None:
+        return None
+    if (
+        verb == "get"
+        and words.verb is None
+        and tokens[-1].endswith("s")
+        and _target_argument(store, entry, noun) is None
+    ):
+        verb = "list"
+    entity = words.entity or _entity(store, verb, noun, action)
+    return Plan(verb, entity, store.vocabulary.states.get(action), words)
+
+
+def _verb_by_shape(store: Store, entry: ToolEntry) -> Verb | None:
+    """What a tool without a known verb does, by its arguments."""
+    if not store.entities or not store.entities[store.main].records:
+        return None
+    if _target_argument(store, entry, "") is not None:
+        return "get"
+    meanings = {store.vocabulary.meaning_of.get(name) for name in properties(entry)}
+    return "search" if "query" in meanings else "list"
+
+
+def _entity(store: Store, verb: Verb, noun: str, action: str) -> str:
+    """The entity that a noun means. An action with another noun than the main one makes a record of its own."""
+    main = store.entities[store.main]
+    for entity in store.entities.values():
+        if noun in {entity.name, *entity.words.also}:
+            return entity.name
+    if verb not in {"create", "append"} or (not noun and verb == "create"):
+        return main.name
+    name = noun or store.vocabulary.actions.get(action, "entry")
+    key = f"{name}_id"
+    store.entities[name] = entity_from(name, EntityWords(key=key), (), "", [], store.vocabulary)
+    store.actions.add(name)
+    return name
+
+
+def _target_argument(store: Store, entry: ToolEntry, noun: str) -> str | None:
+    """The argument that says which record a tool is about."""
+    names = list(properties(entry))
+    entity = store.entities.get(noun) or store.entities.get(store.main)
+    keys = (
+        [entity.key, f"{entity.name}_id", f"{noun}_id", "id", entity.name] if entity is not None else ["id"]
+    )
+    exact = next((key for key in keys if key in names), None)
+    if exact is not None:
+        return exact
+    return next((name for name in names if name.endswith("_id") and name in required(entry)), None)
+
+
+def _operation(store: Store, entry: ToolEntry, plan: Plan | None) -> Operation:
+    if plan is None:
+        store.warnings.append(
+            Problem("unknown_tool", f"tools.{entry.name}", "nothing here could answer this tool")
+        )
+        return UnavailableOperation(
+            operation="unavailable", reason="this tool is not available in this workplace."
+        )
+    entity = store.entities[plan.entity]
+    if plan.verb in {"list", "search"}:
+        return find(store, entry, entity)
+    if plan.verb in {"create", "append"}:
+        return create(store, entry, entity, plan)
+    names = list(properties(entry))
+    target = _target_argument(store, entry, plan.entity) or next(iter([*required(entry), *names]), None)
+    if target is None:
+        return find(store, entry, entity)
+    about = TargetSpec(argument=target, by=_identifying(entity, target), match=entity.words.match)
+    if plan.verb == "get":
+        return _get(store, entry, entity, plan, about)
+    if plan.verb == "delete":
+        return DeleteOperation(
+            operation="delete",
+            entity=entity.name,
+            target=about,
+            ignore=[name for name in names if name != target],
+        )
+    written = written(store, entry, entity, skip={target})
+    stamps = {
+        name: ValueSpec(now=style(entity, name))
+        for name in store.vocabulary.stamps.update
+        if name in entity.seen
+    }
+    values = {**stamps, **written}
+    if plan.verb == "update":
+        return UpdateOperation(operation="update", entity=entity.name, target=about, set=values)
+    status = "state" if "state" in entity.fields and "status" not in entity.fields else "status"
+    entity.need(status, "string")
+    values.pop(status, None)
+    return TransitionOperation(
+        operation="transition", entity=entity.name, target=about, field=status, to=plan.state, set=values,
+        ignore=[name for name in names if name == status],
+    )  # fmt: skip
+
+
+def _identifying(entity: Entity, argument: str) -> list[str]:
+    """The fields by which an argument finds a record: the key, and the field of the argument's own name."""
+    field_name = entity.exact(argument)
+    return [entity.key] + ([field_name] if field_name is not None and field_name != entity.key else [])
+
+
+def _get(store: Store, entry: ToolEntry, entity: Entity, plan: Plan, about: TargetSpec) -> GetOperation:
+    others = [name for name in properties(entry) if name != about.argument]
+    limit = next((name for name in others if store.vocabulary.meaning_of.get(name) == "limit"), None)
+    items = plan.words.items
+    if items is None and entry.name.endswith("history"):
+        items = next(
+            (
+                name
+                for name, spec in entity.fields.items()
+                if name.endswith("history") and spec.type == "list"
+            ),
+            None,
+        )
+    if items is not None:
+        entity.need(items, "list")
+        schema = properties(entry).get(limit or "", {})
+        spec = ItemsSpec(field=items, limit=limit(limit, schema))
+        return GetOperation(
+            operation="get",
+            entity=entity.name,
+            target=about,
+            items=spec,
+            ignore=[name for name in others if name != limit],
+        )
+    return GetOperation(operation="get", entity=entity.name, target=about, ignore=others)
+
+
+def _with_related(store: Store, does: Operation) -> Operation:
+    """Show with a record what was done about it: the orders of a product, the shares of a note."""
+    if not isinstance(does, FindOperation | GetOperation) or (
+        isinstance(does, GetOperation) and does.items is not None
+    ):
+        return does
+    related: list[RelatedSpec] = []
+    for name in sorted(store.actions):
+        other = store.entities[name]
+        link = next(
+            (field_name for field_name, spec in other.fields.items() if spec.ref == does.entity), None
+        )
+        if link is not None:
+            related.append(RelatedSpec(name=plural(name), entity=name, field=link))
+    gathered = store.entities[does.entity].words.gathered
+    if gathered is not None and isinstance(does, GetOperation):
+        source = store.entities[gathered.from_]
+        if gathered.by in source.fields:
+            detail = {*source.words.detail, *source.words.hidden}
+            shown = [source.key, *(name for name in source.fields if name not in detail)]
+            related.append(
+                RelatedSpec(
+                    name=plural(source.name),
+                    entity=source.name,
+                    field=gathered.by,
+                    equals=does_key(store, does),
+                    show=shown,
+                )
+            )
+    return does.model_copy(update={"related": related}) if related else does
+
+
+def does_key(store: Store, does: FindOperation | GetOperation) -> str:
+    """The key field of the entity that a reading tool is about."""
+    return store.entities[does.entity].key
