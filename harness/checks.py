@@ -87,7 +87,7 @@ class CheckBase(Spec):
 class RecordCheck(CheckBase):
     """The number of records that fit a pattern is right."""
 
-    kind: Literal["record"] = "record"
+    kind: Literal["record"]
     type: str
     where: dict[str, Any] = Field(default_factory=dict[str, Any])
     count: Count = Count(min=1)
@@ -96,7 +96,7 @@ class RecordCheck(CheckBase):
 class FieldCheck(CheckBase):
     """One record's field fits a pattern."""
 
-    kind: Literal["field"] = "field"
+    kind: Literal["field"]
     type: str
     key: str
     field: str
@@ -120,7 +120,7 @@ class Allowed(Spec):
 class ChangesCheck(CheckBase):
     """Everything the agent changed is on the list."""
 
-    kind: Literal["changes"] = "changes"
+    kind: Literal["changes"]
     guard: bool = True
     allow: list[Allowed] = Field(default_factory=list[Allowed])
 
@@ -128,7 +128,7 @@ class ChangesCheck(CheckBase):
 class CallsCheck(CheckBase):
     """The number of calls that fit a pattern is right."""
 
-    kind: Literal["calls"] = "calls"
+    kind: Literal["calls"]
     call: CallPattern
     ok: bool | None = True
     """Only calls that succeeded (true), were refused (false), or all (null)."""
@@ -138,7 +138,7 @@ class CallsCheck(CheckBase):
 class OrderCheck(CheckBase):
     """Every ``then`` call comes after some ``first`` call; both are calls that succeeded."""
 
-    kind: Literal["order"] = "order"
+    kind: Literal["order"]
     first: CallPattern
     then: CallPattern
 
@@ -151,7 +151,7 @@ class StatesCheck(CheckBase):
     facts than the required and the allowed may be.
     """
 
-    kind: Literal["states"] = "states"
+    kind: Literal["states"]
     dimension: Literal["completion", "communication"] = "communication"
     source: Literal["final", "user", "record"] = "final"
     type: str | None = None
@@ -174,7 +174,7 @@ class StatesCheck(CheckBase):
 class AskedCheck(CheckBase):
     """The user had told ``fact`` before the first call that fits ``before``."""
 
-    kind: Literal["asked"] = "asked"
+    kind: Literal["asked"]
     fact: str
     before: CallPattern
 

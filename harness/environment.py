@@ -75,7 +75,7 @@ class Environment(Spec):
     family: str = "custom"
     """Workflow family; packs are split by it."""
     capabilities: list[str] = Field(default_factory=list[str])
-    difficulty: dict[str, float] = Field(default_factory=dict[str, float])
+    difficulty: dict[str, int | float] = Field(default_factory=dict[str, int | float])
     """Measured, not labelled: oracle calls, decoys, events ..."""
     seed: str = "0"
     start: Instant
@@ -118,7 +118,7 @@ class Environment(Spec):
 
     def dump(self) -> dict[str, Any]:
         """Plain data that ``parse`` reads back; defaults left out."""
-        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"schema": SCHEMA}
+        return {"schema": SCHEMA} | self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     @cached_property
     def digest(self) -> str:

@@ -24,6 +24,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from servers.errors import CoworkEnvError
+
 TEMPORARY_PREFIX = ".tmp-"
 """How the names of unfinished files start."""
 
@@ -56,7 +58,7 @@ _ADVICE: dict[StorageFault, str] = {
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
-class StorageError(Exception):
+class StorageError(CoworkEnvError):
     """A file could not be written.
 
     Attributes:

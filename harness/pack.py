@@ -15,7 +15,7 @@ import yaml
 from pydantic_core import from_json, to_json
 
 from harness.environment import Environment
-from harness.files import write_atomic
+from harness.files import storage_boundary, write_atomic
 from servers.errors import Problem, SpecError
 
 ENVIRONMENTS = "environments.jsonl"
@@ -45,6 +45,8 @@ def save(directory: Path, environments: Sequence[Environment], facts: dict[str, 
     Raises:
         StorageError: The directory cannot be written.
     """
+    with storage_boundary(directory):
+        directory.mkdir(parents=True, exist_ok=True)
     lines = b"".join(to_json(environment.dump()) + b"\n" for environment in environments)
     write_atomic(directory / ENVIRONMENTS, lines)
     write_atomic(directory / PACK, json.dumps(facts, indent=2, sort_keys=True).encode() + b"\n")

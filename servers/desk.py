@@ -7,7 +7,7 @@ Calls of tools that are not exposed are refused and stand in the journal like an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from servers.errors import Problem, SpecError, suggest
@@ -26,9 +26,13 @@ class Desk:
     tools: Mapping[str, Tool]
     notices: bool = True
     """Pending notices are told behind the next tool result."""
+    think: int = 0
+    """Simulated seconds that pass before each call, for outside agents whose thinking nobody else times."""
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> CallResult:
         """Call a tool as this desk's person; see ``World.call``."""
+        if self.think:
+            self.world.advance(self.think)
         return self.world.call(tool, arguments, self.actor, self.tools)
 
     def only(self, service: str) -> Desk:
@@ -40,12 +44,12 @@ class Desk:
         found = {name: tool for name, tool in self.tools.items() if self.world.image.workplace.service_of(name) == service}
         if not found:
             raise KeyError(service)
-        return Desk(self.world, self.actor, found, self.notices)
+        return replace(self, tools=found)
 
 
-def agent_desk(world: World, exposed: Mapping[str, Tool], *, notices: bool = True) -> Desk:
+def agent_desk(world: World, exposed: Mapping[str, Tool], *, notices: bool = True, think: int = 0) -> Desk:
     """The desk of the agent that works for the world's principal."""
-    return Desk(world, Actor("agent", world.image.principal), exposed, notices)
+    return Desk(world, Actor("agent", world.image.principal), exposed, notices, think)
 
 
 def expose(workplace: Workplace, names: Iterable[str] | None) -> dict[str, Tool]:

@@ -182,6 +182,8 @@ def build_image(
     # What the build itself wrote is the beginning, not a change.
     connection.execute("DELETE FROM _changes")
     connection.execute("COMMIT")
+    # The pages of the deleted log would be copied into every episode.
+    connection.execute("VACUUM")
     records_hash = hash_rows(connection, compiled)
     data = connection.serialize()
     connection.close()

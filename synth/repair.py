@@ -80,6 +80,7 @@ async def _closed_world(environment: Environment) -> Environment:
         allowed[row] = allowed.get(row, 0) + 1
     types = environment.image.workplace.types
     check = ChangesCheck(
+        kind="changes",
         id="nothing-else",
         about="Nothing changes but what the task needs",
         allow=[

@@ -4,12 +4,17 @@ Requests join and leave a running batch. Each conversation keeps its keys and va
 turn pays only for the tokens that are new to it, and conversations that start alike (a group of rollouts of
 one task) compute their common beginning once. Random streams belong to requests, not to the process.
 
-@@WHY@@
+Why not transformers' own continuous batching: with the 135M student on two cores (float32, 32 tokens sampled
+after 300, prefill included, by ``tests.bench.student_engine``) it gives 9.8, 14.7 and 18.1 tokens/s for 1, 4 and
+8 episodes, and plain ``model.generate`` 12, 25 and 32. This engine gives 12, 23 and 29 on first turns, 15, 30
+and 37 on second turns, 11, 32 and 54 for a group with one prompt. Continuous batching also draws all requests
+from one random stream and is greedy or not as a whole, so an episode could not be repeated from its seed.
 
 Weights must not change while ``serving`` is open: the kept keys and values belong to the weights that made
 them. Opening it again starts empty, which is how a trainer gets fresh ones after each optimizer step.
 
-Not promised: models with sliding windows or recurrent layers, flash attention, or images (use ``engine_vllm``).
+Not promised: models with sliding windows or recurrent layers, flash attention, or images: ``engine_vllm``
+serves those.
 """
 
 from __future__ import annotations
@@ -206,8 +211,8 @@ class TransformersEngine:
             )
         if len(ids) + max_new_tokens > self._context:
             raise EngineRejectedError(
-                f"{len(ids)} tokens and {max_new_tokens} new ones exceed the model's context of {self._context}; "
-                "lower max_new_tokens or end the episode"
+                f"{len(ids)} tokens and {max_new_tokens} new ones exceed the model's context of "
+                f"{self._context}; lower max_new_tokens or end the episode"
             )
 
     async def _drive(self) -> None:
@@ -221,7 +226,7 @@ class TransformersEngine:
     def _running(self) -> list[_Request]:
         return [slot.request for slot in self._slots[: self._busy] if slot.request is not None]
 
-    # The methods below run in a worker thread, one at a time; the event loop serves the environments meanwhile.
+    # All below runs in a worker thread, one call at a time; the event loop serves the environments meanwhile.
 
     def _advance(self) -> list[_Request]:
         """Admit what fits, sample one id for each conversation, and return the requests that are over."""
@@ -313,7 +318,7 @@ class TransformersEngine:
             self._slots[one], self._slots[other] = self._slots[other], self._slots[one]
 
     def _forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """Run the model on ``tokens`` at ``positions``, both (rows, new); return logits (rows, vocabulary)."""
+        """Run the model on ``tokens`` at ``positions``, both (rows, new); return (rows, vocabulary)."""
         keys = torch.arange(self._cache.window.end, device=self._device)
         visible = keys[None, None, None, :] <= positions[:, None, :, None]
         dtype = next(self._model.parameters()).dtype
@@ -380,6 +385,6 @@ def _supported(model: PreTrainedModel) -> tuple[int, int]:
     attention = config._attn_implementation
     if attention not in {"sdpa", "eager"}:
         raise EngineError(
-            f"the model was loaded with attn_implementation={attention!r}; this engine needs 'sdpa' or 'eager'"
+            f"the model's attn_implementation is {attention!r}; this engine needs 'sdpa' or 'eager'"
         )
     return int(config.num_hidden_layers), int(config.max_position_embeddings)

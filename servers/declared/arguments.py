@@ -1,25 +1,30 @@
 """Arguments of declared tools: a JSON schema, compiled once, becomes a parser with messages that help.
 
 Stricter than JSON Schema in one point: an argument that the schema does not name is refused unless the schema
-says ``additionalProperties`` or ``patternProperties`` itself. A model that calls
-``list_messages(folder="x")`` is helped by an error, not by silence. Milder in another: null for an optional
-argument counts as left out. Defaults of the schema are filled in.
+allows it with ``additionalProperties``. A model that calls ``list_messages(folder="x")`` is helped by an
+error, not by silence. Milder in another: null for an optional argument counts as left out. Defaults of the
+schema are filled in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, cast
 
-from jsonschema import Draft202012Validator
+import jsonschema.validators
 from jsonschema.exceptions import SchemaError, ValidationError
-from jsonschema.validators import extend
 from referencing import Registry
 
 from servers.errors import Problem, ToolError
 from servers.safe_regex import PatternError, compile_safe
 from servers.tools import JsonObject, describe_arguments
 
+_UNSUPPORTED = {
+    "$ref": "Write the schema in place.",
+    "$dynamicRef": "Write the schema in place.",
+    "patternProperties": "Name the properties.",
+}
 MAX_PATTERN_TEXT = 200
 """Characters of a text that a ``pattern`` is tried on; ``servers.safe_regex`` bounds what that costs."""
 Parse = Callable[[Mapping[str, Any]], JsonObject]
@@ -28,7 +33,7 @@ Parse = Callable[[Mapping[str, Any]], JsonObject]
 def schema_problems(schema: JsonObject, where: str) -> list[Problem]:
     """Find what the engine could not run or show: an invalid schema, references, patterns that run away."""
     try:
-        Draft202012Validator.check_schema(schema)
+        jsonschema.Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
         return [Problem("invalid_schema", where + path, error.message[:200])]
@@ -50,23 +55,14 @@ def _unusable(node: object, where: str, *, names: bool = False) -> Iterator[Prob
         return
     for key, value in cast("dict[str, object]", node).items():
         here = f"{where}.{key}"
-        if names and not isinstance(value, dict):
-            yield Problem(
-                "invalid_schema", here, "describe the argument with an object, such as {type: string}"
-            )
-        elif not names and key in {"$ref", "$dynamicRef"}:
-            yield Problem(
-                "invalid_schema", here, "references are not supported", "Write the schema in place."
-            )
-        elif not names and key == "items" and not isinstance(value, dict):
-            yield Problem("invalid_schema", here, "describe the items with an object, such as {type: string}")
-        elif not names and key in {"pattern", "patternProperties"}:
-            patterns = [value] if key == "pattern" else list(cast("dict[str, object]", value))
-            yield from (problem for pattern in patterns for problem in _pattern_problems(str(pattern), here))
+        if (names or key == "items") and not isinstance(value, dict):
+            yield Problem("invalid_schema", here, "expected an object, such as {type: string}")
+        elif not names and key in _UNSUPPORTED:
+            yield Problem("invalid_schema", here, f"{key} is not supported", _UNSUPPORTED[key])
+        elif not names and key == "pattern":
+            yield from _pattern_problems(str(value), here)
         if names or key not in {"enum", "const", "default", "examples"}:
-            yield from _unusable(
-                value, here, names=not names and key in {"properties", "$defs", "patternProperties"}
-            )
+            yield from _unusable(value, here, names=not names and key in {"properties", "$defs"})
 
 
 def _pattern_problems(pattern: str, where: str) -> list[Problem]:
@@ -84,17 +80,19 @@ def _pattern(validator: Any, pattern: str, instance: object, schema: object) -> 
         yield ValidationError(f"does not fit the pattern {pattern}")
 
 
-_Validator: Any = extend(Draft202012Validator, {"pattern": _pattern})
+@lru_cache(maxsize=1)
+def _validator_class() -> Any:  # noqa: ANN401 - jsonschema makes classes at run time
+    return jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": _pattern})
 
 
 def argument_parser(tool: str, schema: JsonObject) -> Parse:
     """Compile the schema of a tool's arguments; the parser raises ToolError."""
     # An empty registry: nothing is ever fetched, whatever a schema says.
     registry: Registry[Any] = Registry()
-    validator: Any = _Validator(schema, registry=registry)
+    validator = _validator_class()(schema, registry=registry)
     properties: dict[str, JsonObject] = schema.get("properties", {})
     required = frozenset(cast("list[str]", schema.get("required", [])))
-    is_open = "additionalProperties" in schema or "patternProperties" in schema
+    is_open = schema.get("additionalProperties", False) is not False
     defaults = {
         name: value["default"] for name, value in properties.items() if value.get("default") is not None
     }
@@ -104,6 +102,7 @@ def argument_parser(tool: str, schema: JsonObject) -> Parse:
         found: list[str] = []
         if not is_open and not given.keys() <= properties.keys():
             found = [f"{name} is not an argument of this tool" for name in given if name not in properties]
+            given = {name: value for name, value in given.items() if name in properties}
         found += [_words(error) for error in validator.iter_errors(given)]
         if found:
             raise ToolError(f"{tool}: {'; '.join(found)}. {describe_arguments(schema)}")

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from servers.declared.ranking import best, flat
 from servers.declared.records import ref_target
-from servers.declared.selection import Row, Table, Test, compile_filter, folded, ordered
+from servers.declared.selection import Row, Table, as_list, compile_filter, ordered
 from servers.declared.showing import Show, compile_show
 from servers.declared.spec import (
     CreateOperation,
@@ -57,21 +57,17 @@ class Kit:
 def compile_operation(kit: Kit, tool: ToolSpec) -> Run:
     """The ``run`` function of a tool."""
     does = tool.does
-    match does:
-        case FindOperation():
-            return partial(_find, kit.tables[does.entity], does, compile_show(kit.tables, does.entity, does))
-        case GetOperation():
-            return partial(_get, kit.tables[does.entity], does, compile_show(kit.tables, does.entity, does))
-        case CreateOperation():
-            return partial(_create, _writer(kit, tool, does))
-        case UpdateOperation():
-            return partial(_update, _writer(kit, tool, does), does.target)
-        case TransitionOperation():
-            return partial(_transition, _writer(kit, tool, does), does)
-        case DeleteOperation():
-            return partial(_delete, kit.tables[does.entity], does.target)
-        case UnavailableOperation():
-            return partial(_unavailable, does.reason)
+    if isinstance(does, UnavailableOperation):
+        return partial(_unavailable, does.reason)
+    table = kit.tables[does.entity]
+    if isinstance(does, DeleteOperation):
+        return partial(_delete, table, does.target)
+    show = compile_show(kit.tables, does.entity, does)
+    if isinstance(does, FindOperation):
+        return partial(_find, table, does, show)
+    if isinstance(does, GetOperation):
+        return partial(_get, table, does, show)
+    return _compile_writing(Writer(kit, tool, table, _sources(tool, table, does), show, does.result), does)
 
 
 # ---------------------------------------------------------------------- reading
@@ -119,17 +115,11 @@ def _why_empty(table: Table, rows: Sequence[Row], active: Sequence[FilterSpec], 
     """Say which values would have found something; an agent that guessed a status learns the real ones."""
     parts: list[str] = []
     for spec in active:
-        value = flat(arguments[spec.argument])[:60].replace("\n", ", ")
+        value = flat(arguments[spec.argument]).replace("\n", ", ")[:60]
         if spec.op in {"equals", "any_of"}:
             held = [table.readers[name](row) for name in spec.fields for row in rows]
-            items = [
-                item
-                for value in held
-                for item in (cast("list[object]", value) if isinstance(value, list) else [value])
-            ]
-            known = sorted(
-                {flat(item) for item in items if isinstance(item, str | bool | int)} - {""}
-            ) + sorted(spec.cases)
+            items = [item for value in held for item in as_list(value) if isinstance(item, str | bool | int)]
+            known = sorted({str(item) for item in items} - {""}) + sorted(spec.cases)
             parts.append(f"{spec.argument} {value!r} (there are: {', '.join(known[:SEVERAL]) or 'none'})")
         else:
             parts.append(f"{spec.argument} {value!r}")
@@ -265,7 +255,7 @@ class Writer:
     def _check_refs(self, call: Call, ref: str, argument: str, value: object) -> None:
         target = ref_target(self.kit.service, ref)
         derived = call.world.image.workplace.types.get(target)
-        for item in cast("list[object]", value) if isinstance(value, list) else [value]:
+        for item in as_list(value):
             if derived is None:
                 raise call.refuse(f"{argument}: there are no records of type {target} in this workplace.")
             if call.world.get(derived.model, str(item)) is None:
@@ -273,9 +263,8 @@ class Writer:
                 keys = Statement(lambda model=derived.model, key=key: sa.select(sql_table(model).c[key]))
                 known = [str(value) for (value,) in call.world.rows(keys)]
                 noun = target.split(".")[1].replace("_", " ")
-                raise call.refuse(
-                    f"{argument}: there is no {noun} {str(item)!r:.80}. {suggest(str(item)[:80], known, SEVERAL)}"
-                )
+                hint = suggest(str(item)[:80], known, SEVERAL)
+                raise call.refuse(f"{argument}: there is no {noun} {str(item)!r:.80}. {hint}")
 
     def answer(self, call: Call, record: Record) -> JsonObject:
         """The record as the tool shows it."""
@@ -312,20 +301,26 @@ class Writer:
             raise call.refuse(_mistakes(call, error, self.tool)) from None
 
 
-def _writer(kit: Kit, tool: ToolSpec, does: WriteOperation) -> Writer:
-    table = kit.tables[does.entity]
-    taken = {source.argument for source in does.set.values()} | {
-        does.target.argument if not isinstance(does, CreateOperation) else None
-    }
+def _compile_writing(writer: Writer, does: WriteOperation) -> Run:
+    if isinstance(does, CreateOperation):
+        return partial(_create, writer)
+    if isinstance(does, UpdateOperation):
+        return partial(_update, writer, does.target)
+    return partial(_transition, writer, does)
+
+
+def _sources(tool: ToolSpec, table: Table, does: WriteOperation) -> tuple[tuple[str, ValueSpec], ...]:
+    """Where fields get their values; an argument fills the field of its name unless it is used otherwise."""
+    taken = {source.argument for source in does.set.values()} | set(does.ignore)
+    if not isinstance(does, CreateOperation):
+        taken.add(does.target.argument)
     if isinstance(does, TransitionOperation):
         taken.add(does.to_argument)
     sources = dict(does.set)
     for name in tool.input_schema.get("properties", {}):
-        if name in table.spec.fields and name not in taken and name not in does.ignore:
+        if name in table.spec.fields and name not in taken:
             sources.setdefault(name, ValueSpec(argument=name))
-    return Writer(
-        kit, tool, table, tuple(sources.items()), compile_show(kit.tables, does.entity, does), does.result
-    )
+    return tuple(sources.items())
 
 
 def _create(writer: Writer, call: Call, arguments: JsonObject) -> JsonObject:
@@ -379,6 +374,3 @@ def _delete(table: Table, target: TargetSpec, call: Call, arguments: JsonObject)
 
 def _mistakes(call: Call, error: ValidationError, tool: ToolSpec) -> str:
     return argument_errors(call.tool, error, tool.input_schema).removeprefix(f"{call.tool}: ")
-
-
-__all__ = ["Kit", "Run", "Test", "compile_operation", "folded", "new_key"]

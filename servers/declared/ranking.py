@@ -13,13 +13,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
 from typing import TypeVar, cast
 
 _RUN = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _PIECE = re.compile(rf"(?P<run>[{_RUN}]+)|(?P<word>[^\W_{_RUN}]+)")
-_FILLER = frozenset(
-    ["a", "about", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "does", "for", "from", "get", "has", "have", "how", "i", "if", "in", "into", "is", "it", "me", "my", "not", "of", "on", "or", "our", "please", "show", "so", "that", "the", "their", "them", "then", "there", "this", "to", "us", "was", "we", "what", "when", "where", "which", "who", "why", "will", "with", "you", "your"]
-)
 KEEP = 0.5
 """Share of the best score that a record needs."""
 STEM = 4
@@ -48,10 +47,16 @@ class Words:
 def split(query: str) -> Words:
     """Split a query; filler words are left out unless there is nothing else."""
     words, runs = pieces(query)
-    useful = [word for word in words if word not in _FILLER] or (words if not runs else [])
+    useful = [word for word in words if word not in _filler()] or (words if not runs else [])
     pairs = [run[i : i + 2] for run in runs for i in range(max(1, len(run) - 1))]
     singles = [character for run in runs if len(run) > 1 for character in run]
     return Words(tuple(dict.fromkeys(useful)), tuple(dict.fromkeys(pairs)), tuple(dict.fromkeys(singles)))
+
+
+@lru_cache(maxsize=1)
+def _filler() -> frozenset[str]:
+    text = resources.files("servers").joinpath("data/filler_words.txt").read_text(encoding="utf-8")
+    return frozenset(text.split())
 
 
 def pieces(text: str) -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""Entities become record types: a ``Record`` class made from an ``EntitySpec``, with everything that follows from one."""
+"""Entities become record types: a ``Record`` class is made from each ``EntitySpec``."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def entity_model(service: str, entity: EntitySpec, where: str) -> type[Record]:
     return model
 
 
-def _annotation(service: str, entity: EntitySpec, name: str, field: FieldSpec) -> Any:  # noqa: ANN401 - a type expression
+def _annotation(service: str, entity: EntitySpec, name: str, field: FieldSpec) -> Any:  # noqa: ANN401 - a type
     kind = _TYPES[field.type]
     options = field.enum
     if entity.lifecycle is not None and entity.lifecycle.field == name:

@@ -1,4 +1,4 @@
-"""What the form of a spec cannot show: names that lead nowhere, arguments that nothing reads, tools that could never work."""
+"""What the form of a spec cannot show: names that lead nowhere, arguments that nothing reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from servers.declared.arguments import schema_problems
 from servers.declared.records import is_reserved, ref_target, type_name
 from servers.declared.spec import (
     CreateOperation,
-    DeleteOperation,
     EntitySpec,
     FindOperation,
     GetOperation,
@@ -192,42 +191,36 @@ def _used(does: Operation, entity: EntitySpec) -> Iterator[str]:
 def _names(
     does: Operation, entity: EntitySpec, entities: Mapping[str, EntitySpec], where: str
 ) -> Iterator[Problem]:
+    """Every field that an operation names has to be there."""
     if isinstance(does, UnavailableOperation):
         return
     if isinstance(does, FindOperation):
-        for index, item in enumerate(does.filters):
-            here = f"{where}.filters[{index}]"
-            yield from _known(entity, item.fields, f"{here}.fields")
-            for value, conditions in item.cases.items():
-                names = [
-                    name
-                    for condition in conditions
-                    for name in (condition.field, condition.than)
-                    if name is not None
-                ]
-                yield from _known(entity, names, f"{here}.cases.{value}")
-            for value in (*item.all, *item.cases):
-                if value != value.casefold():
-                    yield Problem(
-                        "not_lower_case",
-                        here,
-                        f"{value!r} is compared in lower case",
-                        "Write it in lower case.",
-                    )
+        yield from _filters(does, entity, where)
         yield from _known(entity, (item.field for item in does.order), f"{where}.order")
-        if does.query is not None:
-            yield from _known(entity, does.query.fields, f"{where}.query.fields")
-    else:
-        if not isinstance(does, CreateOperation):
-            yield from _known(entity, does.target.by, f"{where}.target.by")
-        if isinstance(does, GetOperation) and does.items is not None:
-            yield from _known(entity, [does.items.field], f"{where}.items.field")
-        if isinstance(does, CreateOperation | UpdateOperation | TransitionOperation):
-            yield from _known(entity, does.set, f"{where}.set")
-        if isinstance(does, TransitionOperation):
-            yield from _status(does, entity, where)
-    if isinstance(does, Showing) and not isinstance(does, DeleteOperation):
+        yield from _known(entity, () if does.query is None else does.query.fields, f"{where}.query.fields")
+    elif not isinstance(does, CreateOperation):
+        yield from _known(entity, does.target.by, f"{where}.target.by")
+    if isinstance(does, GetOperation) and does.items is not None:
+        yield from _known(entity, [does.items.field], f"{where}.items.field")
+    if isinstance(does, CreateOperation | UpdateOperation | TransitionOperation):
+        yield from _known(entity, does.set, f"{where}.set")
+    if isinstance(does, TransitionOperation):
+        yield from _status(does, entity, where)
+    if isinstance(does, Showing):
         yield from _shown(does, entity, entities, where)
+
+
+def _filters(does: FindOperation, entity: EntitySpec, where: str) -> Iterator[Problem]:
+    for index, item in enumerate(does.filters):
+        here = f"{where}.filters[{index}]"
+        yield from _known(entity, item.fields, f"{here}.fields")
+        for value, conditions in item.cases.items():
+            names = [name for one in conditions for name in (one.field, one.than) if name is not None]
+            yield from _known(entity, names, f"{here}.cases.{value}")
+        for value in (*item.all, *item.cases):
+            if value != value.casefold():
+                message = f"{value!r} is compared in lower case"
+                yield Problem("not_lower_case", here, message, "Write it in lower case.")
 
 
 def _status(does: TransitionOperation, entity: EntitySpec, where: str) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ of a row, ``compile_filter`` makes a test of a ``FilterSpec`` and the arguments 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -85,8 +86,8 @@ def compile_filter(call: Call, table: Table, spec: FilterSpec, arguments: JsonOb
     value = arguments.get(spec.argument)
     if value is None:
         return None
-    if isinstance(value, str):
-        word = value.strip().casefold()
+    if isinstance(value, str | bool):
+        word = folded(value)
         if word in spec.all:
             return None
         if word in spec.cases:
@@ -108,9 +109,7 @@ def _equals(
 
 
 def _has(value: object, wanted: set[str]) -> bool:
-    if isinstance(value, list):
-        return any(folded(item) in wanted for item in cast("list[object]", value))
-    return value is not None and folded(value) in wanted
+    return any(item is not None and folded(item) in wanted for item in as_list(value))
 
 
 def _contains(
@@ -121,7 +120,7 @@ def _contains(
     def test(row: Row) -> bool:
         for read in readers:
             held = read(row)
-            for item in cast("list[object]", held) if isinstance(held, list) else [held]:
+            for item in as_list(held):
                 text = flat(item).casefold()
                 if all(word in text for word in words):
                     return True
@@ -214,20 +213,27 @@ def _holds(condition: ConditionSpec, readers: Mapping[str, Read], row: Row) -> b
     other = condition.value if condition.than is None else readers[condition.than](row)
     if condition.op in {"equals", "differs"}:
         return (held is not None and folded(held) == folded(other)) == (condition.op == "equals")
-    if not (_is_number(held) and _is_number(other)) and not (
+    comparable = (_is_number(held) and _is_number(other)) or (
         isinstance(held, str) and isinstance(other, str)
-    ):
-        return False
-    return {
-        "above": held > other,
-        "below": held < other,
-        "at_least": held >= other,
-        "at_most": held <= other,
-    }[condition.op]
+    )
+    return comparable and _COMPARE[condition.op](held, other)
+
+
+_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "above": operator.gt,
+    "below": operator.lt,
+    "at_least": operator.ge,
+    "at_most": operator.le,
+}
+
+
+def as_list(value: object) -> list[object]:
+    """The items of a list, or the value itself as the only one."""
+    return cast("list[object]", value) if isinstance(value, list) else [value]
 
 
 def folded(value: object) -> str:
-    """A value as filters compare it: text without case and outer spaces, numbers and booleans as JSON writes them."""
+    """A value as filters compare it: text without case and outer spaces, the rest as JSON writes it."""
     if isinstance(value, str):
         return value.strip().casefold()
     if isinstance(value, bool):
@@ -242,7 +248,7 @@ def _is_number(value: object) -> bool:
 
 
 def ordered(call: Call, table: Table, rows: Iterable[Row], order: Sequence[OrderSpec]) -> list[Row]:
-    """Rows sorted by the given fields, the first counts most; equals stay in their order, rows without a value come last."""
+    """Rows sorted by the given fields; equals stay in their order, rows without a value come last."""
     result = list(rows)
     for item in reversed(order):
         read, moment = table.readers[item.field], table.is_moment(item.field)

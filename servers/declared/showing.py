@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
-from servers.declared.selection import Table, folded
+from servers.declared.selection import Table, as_list, folded
 from servers.declared.spec import RelatedSpec, Showing
 from servers.records import Record, record_type
 from servers.tools import Call, JsonObject
@@ -59,8 +59,7 @@ def _related(
         found: list[JsonObject] = []
         for row in other.rows(call):
             held = read(row)
-            items = cast("list[object]", held) if isinstance(held, list) else [held]
-            if any(item is not None and folded(item) == wanted for item in items):
+            if any(item is not None and folded(item) == wanted for item in as_list(held)):
                 found.append(show(call, other.decode(row)))
         if found:
             shown[spec.name] = found

@@ -53,9 +53,11 @@ class FieldSpec(Spec):
     enum: list[str] | None = None
     """The only values, for strings."""
     ref: str | None = None
-    """The value (each item of a list) is the key of a record: an entity of this service, or ``service.entity``."""
+    """The value (each item of a list) is the key of a record: an entity of this service, or
+    ``service.entity``."""
     format: Literal["date", "time"] | None = None
-    """A text that tools accept only when it is a date, or a date with or without a time. Records keep it as written."""
+    """A text that tools accept only when it is a date, or a date with or without a time. Records keep it as
+    written."""
     sparse: bool = False
     """Left out of answers while it has no value; otherwise it is shown as null."""
     description: str = ""
@@ -118,7 +120,7 @@ class ValueSpec(Spec):
 
 
 class ConditionSpec(Spec):
-    """A record's field compared with a value, or with another of its fields; numbers and texts of one kind only."""
+    """A record's field compared with a value or with another of its fields; both numbers or both texts."""
 
     field: FieldName
     op: Literal["equals", "differs", "above", "below", "at_least", "at_most"] = "equals"
@@ -130,19 +132,20 @@ class ConditionSpec(Spec):
 class FilterSpec(Spec):
     """An argument that narrows a list. Without the argument, or with one of ``all``, it does not narrow.
 
-    =============  ==================================================================================================
+    =============  ==================================================================================
     op             a record fits when
-    =============  ==================================================================================================
+    =============  ==================================================================================
     ``equals``     a field is equal, or a list holds the value; upper and lower case alike
     ``any_of``     a field equals one of the values; the argument is a list
-    ``contains``   a field, or an item of a list, holds every word of the argument, as part of a longer one or
-    not ``at_least``   a number or moment is not below, not before the argument; a bare date is the whole day
-    ``at_most``    a number or moment is not above, not after the argument; a bare date is the whole day
-    ``on_day``     a moment lies on the day (``days`` names the argument that says how many days); with two
-    fields,
-                   begin and end, the time between them touches the day
+    ``contains``   a field, or an item of a list, holds every word of the argument, also within words
+    ``at_least``   a number or moment is not below, not before the argument
+    ``at_most``    a number or moment is not above, not after the argument
+    ``on_day``     a moment lies on the day (``days`` names the argument that says how many days);
+                   with two fields, begin and end, the time between them touches the day
     ``days_back``  a moment lies at most so many days before now
-    =============  ==================================================================================================
+    =============  ==================================================================================
+
+    A bare date in an argument is the whole day; see ``servers.declared.times``.
     """
 
     argument: str
@@ -153,7 +156,8 @@ class FilterSpec(Spec):
     all: list[str] = Field(default_factory=lambda: ["", "all", "any", "*"])
     """Values that mean "do not narrow"."""
     cases: dict[str, list[ConditionSpec]] = Field(default_factory=dict[str, list[ConditionSpec]])
-    """Values of the argument that stand for conditions, all of which must hold: ``low: [{field: stock, op: below, than: minimum}]``."""
+    """Values of the argument that stand for conditions, all of which must hold, such as
+    ``low: [{field: stock, op: below, than: minimum}]``."""
 
 
 class QuerySpec(Spec):
@@ -180,7 +184,7 @@ class LimitSpec(Spec):
 
 
 class RelatedSpec(Spec):
-    """Records of another entity that are shown with a record, under ``name``; left out when there are none."""
+    """Records of another entity that are shown with a record, under ``name``, when there are any."""
 
     name: FieldName
     entity: Name
@@ -196,9 +200,11 @@ class TargetSpec(Spec):
 
     argument: str
     by: list[FieldName] = Field(default_factory=list[str])
-    """Fields that identify it, in order of trying; the key when empty. Other fields than the key must fit exactly one record."""
+    """Fields that identify it, in order of trying; the key when empty. Other fields than the key must fit
+    exactly one record."""
     match: Literal["exact", "fold", "url"] = "exact"
-    """``fold`` ignores case and outer spaces; ``url`` also scheme, ``www.``, fragment and a slash at the end."""
+    """``fold`` ignores case and outer spaces; ``url`` also scheme, ``www.``, fragment and a slash at the
+    end."""
 
 
 class Showing(Spec):
@@ -250,7 +256,7 @@ class GetOperation(Showing):
 
 
 class CreateOperation(Showing):
-    """``create``: a new record. ``append``: the same for a log of actions, such as notifications that were sent."""
+    """``create``: a new record. ``append``: the same for a log of actions, such as sent notifications."""
 
     operation: Literal["create", "append"]
     entity: Name
@@ -323,7 +329,8 @@ class ToolSpec(Spec):
     name: ToolName
     description: str
     input_schema: dict[str, Any]
-    """JSON Schema, shown to agents exactly as given. Arguments that it does not name are refused unless it says
+    """JSON Schema, shown to agents exactly as given. Arguments that it does not name are refused unless it
+    says
     ``additionalProperties`` itself."""
     does: Operation
     latency: int = Field(default=1, ge=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -93,13 +94,17 @@ class _Connection(asyncio.Protocol):
             self.done.set_result(None)
 
 
-async def send_all(url: str, payload: bytes, *, requests: int, connections: int) -> Load:
-    """Send a request many times over a number of connections; gives what came of it."""
+async def send_all(url: str, payloads: Sequence[bytes], requests: int) -> Load:
+    """Send ``requests`` requests over one connection per payload; gives what came of them."""
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
     load = Load(requests)
-    ends = [loop.create_future() for _ in range(connections)]
-    for end in ends:
-        await loop.create_connection(lambda end=end: _Connection(payload, load, end), parts.hostname, parts.port)
+    ends: list[asyncio.Future[None]] = []
+    for payload in payloads:
+        end = loop.create_future()
+        ends.append(end)
+        await loop.create_connection(
+            lambda payload=payload, end=end: _Connection(payload, load, end), parts.hostname, parts.port
+        )
     await asyncio.gather(*ends)
     return load

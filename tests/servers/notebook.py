@@ -1,4 +1,4 @@
-"""A service small enough to be modelled by a dict, for testing the world engine; and a script to run in two processes."""
+"""A service that a dict can model, for testing the world engine; and a script to run in two processes."""
 
 from __future__ import annotations
 

@@ -111,9 +111,12 @@ def rules(draw: st.DrawFn) -> str:
         parts.append("BYMONTH=" + _list(draw(st.sets(st.integers(1, 12), min_size=1, max_size=4))))
     months = "BYMONTH" in parts[-1]
     if draw(st.booleans()):
-        days = st.sampled_from(WEEKDAYS)
-        nth = st.integers(-53, 53) if frequency == "YEARLY" and not months else st.integers(-5, 5)
-        item = st.builds(lambda n, day: f"{n or ''}{day}", nth, days) if fine else days
+        item = st.sampled_from(WEEKDAYS)
+        # All with a number or all without: dateutil wants both at once where RFC 5545 wants either.
+        if fine and draw(st.booleans()):
+            most = 53 if frequency == "YEARLY" and not months else 5
+            nth = st.integers(-most, most).filter(bool)
+            item = st.builds(lambda n, day: f"{n}{day}", nth, item)
         parts.append("BYDAY=" + _list(draw(st.sets(item, min_size=1, max_size=4))))
     if fine and draw(st.booleans()):
         day = st.integers(-31, 31).filter(bool)
@@ -136,16 +139,15 @@ starts = st.datetimes(datetime(2024, 1, 1), datetime(2027, 12, 31)).map(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(rules(), starts, st.sampled_from(ZONES))
 def test_occurrences_are_those_of_dateutil(rule: str, start: datetime, timezone: str) -> None:
     series = Series(rule, at(start, timezone), timezone)
-    horizon = start + timedelta(days=3 * 366)
-    assume(occurrences(series, series.start, at(horizon, timezone)))  # else dateutil searches until 9999
-    reference = rrulestr(rule, dtstart=start)
-    expected = {at(moment, timezone) for moment in islice(reference.xafter(start, inc=True), 80)}
-    found = occurrences(series, 0, min(max(expected) + 1, LAST_INSTANT))
-    assert found == sorted(one for one in expected if one < LAST_INSTANT)
+    horizon = at(start + timedelta(days=3 * 366), timezone)
+    found = occurrences(series, 0, horizon)
+    assume(found)  # else dateutil may search until the year 9999
+    reference = [at(moment, timezone) for moment in islice(rrulestr(rule, dtstart=start), len(found) + 1)]
+    assert found == [one for one in reference if one < horizon]
 
 
 @settings(max_examples=100, deadline=None)

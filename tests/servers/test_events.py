@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -37,6 +37,7 @@ def written(world: World) -> list[tuple[str, int]]:
     ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=8), st.lists(st.integers(0, 30), max_size=6))
 def test_timed_events_fire_in_order_and_at_their_own_time(delays: list[int], steps: list[int]) -> None:
     image = notebook(*[event(f"e{n}", {"after": delay}, put(f"n{n}")) for n, delay in enumerate(delays)])

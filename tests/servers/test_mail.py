@@ -30,8 +30,8 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
         {"id": "a-private", "name": "salaries.txt", "media_type": "text/plain", "text": "secret"},
     ],
     "mail.message": [
-        {"id": "m1", "sender": KLARA, "to": [NORA, OMAR], "cc": [PRIYA], "bcc": [DANA], "subject": "Order 4711",
-         "body": "Where is it?", "sent_at": "2026-02-26T10:00:00+01:00",
+        {"id": "m1", "sender": KLARA, "to": [NORA, OMAR], "cc": [PRIYA], "bcc": [DANA],
+         "subject": "Order 4711", "body": "Where is it?", "sent_at": "2026-02-26T10:00:00+01:00",
          "attachments": ["a-report", "a-logo", "a-huge"]},
         {"id": "m2", "sender": OMAR, "to": [KLARA], "cc": [NORA], "subject": "Re: Order 4711",
          "body": "On its way.", "sent_at": "2026-02-27T10:00:00+01:00", "in_reply_to": "m1"},

@@ -277,8 +277,8 @@ async def test_days_begin_at_midnight_where_the_caller_is() -> None:
 
 
 PIECES = [
-    "a", "from:", "-", '"', "(", ")", "{", "}", " ", "OR", "AND", "NOT", "is:read", "in:", "%", "\\", "_", 
-    "after:", "9999/12/31", "0001/01/01", "newer_than:99999y", "\x00",
+    "a", "from:", "-", '"', "(", ")", "{", "}", " ", "OR", "AND", "NOT", "is:read", "in:", "%", "\\", "_",
+    "ß", "after:", "9999/12/31", "0001/01/01", "newer_than:99999y", "\x00",
 ]  # fmt: skip
 
 

@@ -49,9 +49,9 @@ def tiny_model(
 ) -> LlamaForCausalLM:
     """Build a random two-layer Llama; its logits are spread enough for sampling to matter."""
     config = LlamaConfig(
-        vocab_size=vocabulary, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=context, initializer_range=0.3, pad_token_id=0, bos_token_id=1,
-        eos_token_id=2, attn_implementation=attention,
+        vocab_size=vocabulary, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=context, initializer_range=0.3,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, attn_implementation=attention,
     )  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(seed)

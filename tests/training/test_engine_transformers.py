@@ -180,10 +180,9 @@ async def test_whoever_still_waits_when_serving_ends_is_told():
         except EngineError as error:
             errors.append(str(error))
 
-    async with anyio.create_task_group() as tasks:
-        async with engine.serving():
-            tasks.start_soon(late)
-            await engine.generate(**asked(PROMPTS[1], new=1))
+    async with anyio.create_task_group() as tasks, engine.serving():
+        tasks.start_soon(late)
+        await engine.generate(**asked(PROMPTS[1], new=1))
     assert errors == ["the engine stopped before this request was finished"]
 
 
@@ -210,8 +209,10 @@ async def test_generating_outside_serving_says_what_to_do():
 
 def test_a_sliding_window_model_is_refused():
     model = MistralForCausalLM(
-        MistralConfig(vocab_size=16, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1,
-                      num_key_value_heads=1, sliding_window=8)
+        MistralConfig(
+            vocab_size=16, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1,
+            num_key_value_heads=1, sliding_window=8,
+        )
     )  # fmt: skip
     with pytest.raises(EngineError, match="full attention only"):
         TransformersEngine(model)

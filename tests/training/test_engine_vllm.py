@@ -44,7 +44,8 @@ def completion(**changes) -> dict:
         "prompt_token_ids": [1, 2, 3],
     }  # fmt: skip
     return {
-        "id": "cmpl-1", "object": "text_completion", "created": 1, "model": "student", "choices": [choice | changes],
+        "id": "cmpl-1", "object": "text_completion", "created": 1, "model": "student",
+        "choices": [choice | changes],
         "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
     }  # fmt: skip
 

@@ -6,8 +6,9 @@ import errno
 import hashlib
 import shutil
 import zipfile
-from collections import namedtuple
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import gguf
 import numpy as np
@@ -60,7 +61,10 @@ def write_gguf(path: Path) -> dict[str, np.ndarray]:
     return tensors
 
 
-Packed = namedtuple("Packed", "wheel source tensors")
+class Packed(NamedTuple):
+    wheel: Path
+    source: ModelSource
+    tensors: dict[str, np.ndarray]
 
 
 @pytest.fixture(scope="module")
@@ -172,9 +176,7 @@ def test_without_an_index_the_message_tells_the_way_around(tmp_path, monkeypatch
 
 
 def test_a_full_disk_is_told_before_anything_is_written(packed, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        shutil, "disk_usage", lambda _: namedtuple("Usage", "total used free")(10**10, 10**10, 5_000_000)
-    )
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5_000_000))
     with pytest.raises(ModelFetchError, match="too little space: 5 MB are free"):
         fetch(packed, tmp_path / "tiny")
     assert list(tmp_path.iterdir()) == []

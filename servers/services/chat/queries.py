@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.sql.operators import custom_op
 
 from servers.search import Shape, holds, where
 from servers.services.chat.records import Channel, Message
@@ -101,5 +102,7 @@ def find_messages(message: sa.Table, shape: Shape) -> Select:
             case _:
                 return holds([c.text], values)
 
-    readable = c.channel_id.in_(sa.select(channel.c.id).where(_open(channel)))
+    # The plus keeps SQLite from going channel by channel through the index: one scan in order is cheaper.
+    channel_id = sa.UnaryExpression(c.channel_id, operator=custom_op("+"))
+    readable = channel_id.in_(sa.select(channel.c.id).where(_open(channel)))
     return _shown(message).where(readable, *where(shape, clause)).order_by(_row(message).desc())

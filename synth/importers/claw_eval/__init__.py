@@ -3,8 +3,10 @@
 ``import_task`` reads a task folder and gives an ``ImportedTask``: services as data over the task's own
 fixtures, with exactly the tools that the task declares; ``to_environment`` makes an environment of it.
 
-* What a task declares works, also where the benchmark's own servers never answered; what was sent or created is there afterwards.
-* Fixtures stay as they are, unknown keys included, and no date is moved: the simulated clock is set instead (``clock``).
+* What a task declares works, also where the benchmark's own servers never answered; what was sent or
+  created is there afterwards.
+* Fixtures stay as they are, unknown keys included, and no date is moved: the simulated clock is set
+  instead (``clock``).
 * Tools for which nothing is here (the live web, a shell, media) are listed and refuse with a reason.
 * What was odd or missing is a warning (``ImportedTask.warnings``).
 
@@ -26,7 +28,7 @@ from servers.errors import Problem
 from servers.people import Person
 from servers.records import iso_utc
 from synth.importers.claw_eval.clock import start_of, timezone_of
-from synth.importers.claw_eval.files import TaskFile, ToolEntry, read_task
+from synth.importers.claw_eval.files import ToolEntry, read_task
 from synth.importers.claw_eval.people import cast_of, principal_of
 from synth.importers.claw_eval.services import Imported, import_services
 from synth.importers.claw_eval.vocabulary import vocabulary

@@ -16,7 +16,7 @@ from servers.declared.records import is_reserved
 from servers.declared.spec import EntitySpec, FieldSpec, FieldType
 from servers.declared.times import read_moment
 from servers.errors import Problem
-from synth.importers.claw_eval.vocabulary import EntityWords, IdWords, Vocabulary
+from synth.importers.claw_eval.vocabulary import EntityWords, IdWords, Vocabulary, vocabulary
 
 JsonObject = dict[str, Any]
 FIELD_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
@@ -135,19 +135,18 @@ def _differs_in_case(name: str, fields: dict[str, FieldSpec]) -> bool:
 
 def entity_from(
     name: str,
-    words: EntityWords | None,
-    records: Sequence[JsonObject],
-    where: str,
+    words: EntityWords,
+    records: Sequence[JsonObject] = (),
+    *,
+    where: str = "",
     warnings: list[Problem],
-    tags: Vocabulary,
 ) -> Entity:
     """Make an entity of a store's records, which may be none.
 
     Keys that are missing, no texts or there twice are mended, and said so.
     """
-    key = _key(name, words, records)
-    known = words or EntityWords(key=key)
-    entity = Entity(name, key, known, _keyed(records, key, name, where, warnings))
+    key = _key(words, records)
+    entity = Entity(name, key, words, _keyed(records, key, name, where, warnings))
     names = dict.fromkeys(name for record in entity.records for name in record)
     for field_name in names:
         if (
@@ -155,24 +154,23 @@ def entity_from(
             and is_field_name(field_name)
             and not _differs_in_case(field_name, entity.fields)
         ):
-            entity.fields[field_name] = _field(field_name, entity.records, tags)
+            entity.fields[field_name] = _field(field_name, entity.records, vocabulary())
     entity.fields.pop(key, None)
     if not entity.records:
-        for field_name, kind in known.fields.items():
-            entity.need(field_name, kind, moment=field_name in {known.time, known.until})
+        for field_name, kind in words.fields.items():
+            entity.need(field_name, kind, moment=field_name in {words.time, words.until})
     entity.ids = _ids([str(record[key]) for record in entity.records])
-    if known.time is not None and known.until is not None:
-        entity.ends = _ends(entity, known.time, known.until)
+    if words.time is not None and words.until is not None:
+        entity.ends = _ends(entity, words.time, words.until)
     return entity
 
 
-def _key(name: str, words: EntityWords | None, records: Sequence[JsonObject]) -> str:
-    usual = words.key if words is not None else f"{name}_id"
-    if not records or any(usual in record for record in records):
-        return usual
+def _key(words: EntityWords, records: Sequence[JsonObject]) -> str:
+    if not records or any(words.key in record for record in records):
+        return words.key
     named = [key for key in records[0] if key == "id" or key.endswith("_id")]
     candidates = [key for key in named if is_field_name(key) and _is_unique(key, records)]
-    return candidates[0] if candidates else usual
+    return candidates[0] if candidates else words.key
 
 
 def _is_unique(key: str, records: Sequence[JsonObject]) -> bool:
@@ -210,8 +208,8 @@ def _keyed(
 
 
 def _field(name: str, records: Sequence[JsonObject], words: Vocabulary) -> FieldSpec:
-    values = [record[name] for record in records if record.get(name) is not None]
-    kinds = {type(value) for value in values}
+    values: list[object] = [record[name] for record in records if record.get(name) is not None]
+    kinds: set[type] = {type(value) for value in values}
     kind: FieldType = "any"
     if len(kinds) == 1:
         kind = _KINDS.get(next(iter(kinds)), "number")

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from email.utils import parseaddr
-from typing import Any
+from typing import Any, cast
 
 from servers.people import Person
 from synth.importers.claw_eval.vocabulary import Vocabulary
@@ -36,40 +36,41 @@ def cast_of(
     principal: str, timezone: str, mails: Records, contacts: Records, words: Vocabulary
 ) -> tuple[Person, ...]:
     """Everybody with a mail address, the principal first."""
-    people: dict[str, Person] = {}
     home = principal.rpartition("@")[2]
-
-    def add(address: str, name: str, **more: str) -> None:
-        if ADDRESS.fullmatch(address) and address not in people:
-            outside = address.rpartition("@")[2] != home
-            shown = name.strip() or _named(address)
-            people[address] = Person(email=address, name=shown, timezone=timezone, external=outside, **more)
-
     known = {str(contact.get("email")): contact for contact in contacts}
-    own = known.get(principal, {})
-    fallback = "" if mails else words.principal.name
-    add(principal, _text(own, "name") or fallback, **_about(own))
-    for address, contact in known.items():
-        add(address, _text(contact, "name"), **_about(contact))
+    names = {principal: "" if mails else words.principal.name, **dict.fromkeys(known, "")}
     for mail in mails:
         for name, address in _addresses(mail.get("from")):
-            add(address, name)
-    return tuple(people.values())
-
-
-def _about(contact: Mapping[str, Any]) -> dict[str, str]:
-    return {name: _text(contact, name) for name in ("title", "department", "location", "phone")}
+            names.setdefault(address, name)
+    people: list[Person] = []
+    for address, name in names.items():
+        if ADDRESS.fullmatch(address):
+            about = known.get(address, {})
+            person = Person(
+                email=address,
+                name=_text(about, "name") or name.strip() or _named(address),
+                title=_text(about, "title"),
+                department=_text(about, "department"),
+                location=_text(about, "location"),
+                phone=_text(about, "phone"),
+                timezone=timezone,
+                external=address.rpartition("@")[2] != home,
+            )
+            people.append(person)
+    return tuple(people)
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:
     value = record.get(name)
-    return "" if value is None else str(value)
+    return "" if value is None else str(value).strip()
 
 
 def _addresses(value: object) -> Iterable[tuple[str, str]]:
-    texts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
-    for text in texts:  # pyright: ignore[reportUnknownVariableType] - a list of anything
-        name, address = parseaddr(str(text))  # pyright: ignore[reportUnknownArgumentType]
+    texts: list[object] = list(value.split(",")) if isinstance(value, str) else []
+    if isinstance(value, list):
+        texts = cast("list[object]", value)
+    for text in texts:
+        name, address = parseaddr(str(text))
         if ADDRESS.fullmatch(address):
             yield name, address
 
@@ -79,7 +80,5 @@ def _local(address: str) -> str:
 
 
 def _named(address: str) -> str:
-    return (
-        " ".join(part.capitalize() for part in re.split(r"[._-]+", address.partition("@")[0]) if part)
-        or address
-    )
+    local = address.partition("@")[0]
+    return " ".join(part.capitalize() for part in re.split(r"[._-]+", local) if part) or address

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from servers.declared.spec import (
     ConditionSpec,
     FilterSpec,
@@ -19,32 +17,41 @@ from synth.importers.claw_eval.entities import (
     plural,
 )
 from synth.importers.claw_eval.files import ToolEntry
-from synth.importers.claw_eval.store import Store, properties
+from synth.importers.claw_eval.store import Store, limit_of, properties, required
+from synth.importers.claw_eval.vocabulary import Verb
 
 
-def find(store: Store, entry: ToolEntry, entity: Entity) -> FindOperation:
-    properties = properties(entry)
-    meanings = {name: store.vocabulary.meaning_of.get(name) for name in properties}
-    query = next((name for name, meaning in meanings.items() if meaning == "query"), None)
-    limit = next((name for name, meaning in meanings.items() if meaning == "limit"), None)
-    days = next((name for name, meaning in meanings.items() if meaning == "days"), None)
+def find(store: Store, entry: ToolEntry, entity: Entity, verb: Verb) -> FindOperation:
+    """A tool that lists or searches an entity."""
+    arguments = properties(entry)
+    meanings = {name: store.vocabulary.meaning_of.get(name) for name in arguments}
+    first = {meaning: name for name, meaning in reversed(meanings.items())}
+    query, limit, days = first.get("query"), first.get("limit"), first.get("days")
+    if query is None and verb == "search":
+        query = next(
+            (name for name in required(entry) if name in arguments and entity.exact(name) is None), None
+        )
     filters: list[FilterSpec] = []
     ignore: list[str] = []
-    for name in properties:
+    for name, schema in arguments.items():
         if name in {query, limit, days}:
             continue
-        spec = None if meanings[name] == "ignore" else _filter(store, entity, name, properties[name], days)
+        spec = None if meanings[name] == "ignore" else _filter(store, entity, name, schema, days)
         if spec is not None:
             filters.append(spec)
         else:
             ignore.append(name)
     if days is not None and all(spec.days != days for spec in filters):
-        filters += _coming(entity, days)
-        ignore += [days] if filters[-1:] == [] or filters[-1].argument != days else []
-    unexpected = [name for name in ignore if meanings[name] != "ignore"]
+        # A number of days without a day to count from: so many days back.
+        time = _time_field(entity)
+        if time is None:
+            ignore.append(days)
+        else:
+            filters.append(FilterSpec(argument=days, op="days_back", fields=[time]))
     store.warnings += [
         Problem("ignored_argument", f"tools.{entry.name}.{name}", "no field of this store fits it")
-        for name in unexpected
+        for name in ignore
+        if meanings[name] != "ignore"
     ]
     return FindOperation(
         operation="list" if query is None else "search",
@@ -52,8 +59,8 @@ def find(store: Store, entry: ToolEntry, entity: Entity) -> FindOperation:
         result=plural(entity.name),
         filters=filters,
         query=None if query is None else QuerySpec(argument=query, fields=_weights(store, entity)),
-        order=[OrderSpec(field=name.lstrip("-"), descending=name.startswith("-")) for name in _order(entity)],
-        limit=None if limit is None and query is None else limit(limit, properties.get(limit or "", {})),
+        order=_order(entity),
+        limit=None if limit is None and query is None else limit_of(limit, arguments.get(limit or "", {})),
         hide=_hidden(store, entity),
         ignore=ignore,
     )
@@ -64,33 +71,23 @@ def _filter(
 ) -> FilterSpec | None:
     words = store.vocabulary
     meaning = words.meaning_of.get(name)
-    time = entity.words.time or _time_field(entity)
-    if (
-        meaning in {"days_back", "at_least", "at_most", "on_day"}
-        and entity.exact(name) is None
-        and time is not None
-    ):
-        entity.need(time, "string", moment=True)
+    own = entity.exact(name)
+    time = own if own is not None and entity.fields[own].format is not None else _time_field(entity)
+    if time is not None and (own is None or own == time):
         if meaning == "on_day":
             return FilterSpec(argument=name, op="on_day", fields=_interval(entity, time), days=days)
-        if meaning == "days_back":
-            return FilterSpec(argument=name, op="days_back", fields=[time])
-        return FilterSpec(argument=name, op="at_least" if meaning == "at_least" else "at_most", fields=[time])
-    if meaning == "on_day" and time is not None:
-        return FilterSpec(argument=name, op="on_day", fields=_interval(entity, time), days=days)
+        if meaning == "days_back" or meaning == "at_least" or meaning == "at_most":  # noqa: PLR1714 - narrows
+            return FilterSpec(argument=name, op=meaning, fields=[time])
     if meaning in {"minimum", "maximum"}:
         amounts = entity.meant("amount", words.same)
-        return (
-            FilterSpec(argument=name, op="at_least" if meaning == "minimum" else "at_most", fields=amounts)
-            if amounts
-            else None
-        )
+        op = "at_least" if meaning == "minimum" else "at_most"
+        return FilterSpec(argument=name, op=op, fields=amounts) if amounts else None
     return _field_filter(store, entity, name, schema)
 
 
 def _interval(entity: Entity, time: str) -> list[str]:
     until = entity.words.until
-    if until is None or entity.need(until, "string", moment=True) is None:
+    if until is None or time != entity.words.time or until not in entity.fields:
         return [time]
     return [time, until]
 
@@ -98,9 +95,8 @@ def _interval(entity: Entity, time: str) -> list[str]:
 def _field_filter(store: Store, entity: Entity, name: str, schema: JsonObject) -> FilterSpec | None:
     words = store.vocabulary
     cases = _cases(entity, {**words.cases, **entity.words.cases}.get(name, {}))
-    fields = [
-        other for other in entity.words.filters.get(name, []) if other in entity.fields
-    ] or entity.meant(name, words.same)
+    named = [other for other in entity.words.filters.get(name, []) if other in entity.fields]
+    fields = named or entity.meant(name, words.same)
     if cases and not fields:
         fields = [condition.field for conditions in cases.values() for condition in conditions][:1]
     if cases and fields and name in fields and all(name in record for record in entity.records):
@@ -119,61 +115,47 @@ def _cases(entity: Entity, cases: dict[str, list[ConditionSpec]]) -> dict[str, l
     """The cases whose conditions this entity's fields can decide."""
     result: dict[str, list[ConditionSpec]] = {}
     for value, conditions in cases.items():
-        placed = [(_role(entity, item.field), _role(entity, item.than), item) for item in conditions]
-        if all(name is not None and (item.than is None or than is not None) for name, than, item in placed):
-            result[value] = [
-                item.model_copy(update={"field": name, "than": than}) for name, than, item in placed
-            ]
+        placed = [
+            item.model_copy(update={"field": _role(entity, item.field), "than": _role(entity, item.than)})
+            for item in conditions
+        ]
+        known = [new for new, item in zip(placed, conditions, strict=True) if _is_placed(new, item)]
+        if len(known) == len(conditions):
+            result[value] = placed
     return result
 
 
+def _is_placed(new: ConditionSpec, old: ConditionSpec) -> bool:
+    missing: list[str | None] = [new.field, new.than if old.than is not None else ""]
+    return None not in missing
+
+
 def _role(entity: Entity, name: str | None) -> str | None:
-    if name is None:
-        return None
-    return next(
-        (
-            field_name
-            for field_name in (name, *entity.words.roles.get(name, []))
-            if field_name in entity.fields
-        ),
-        None,
-    )
+    options = [] if name is None else [name, *entity.words.roles.get(name, [])]
+    return next((option for option in options if option in entity.fields), None)
 
 
 def _time_field(entity: Entity) -> str | None:
+    """The field that filters by time are about."""
+    if entity.words.time is not None and entity.need(entity.words.time, "string", moment=True) is not None:
+        return entity.words.time
     return next((name for name, spec in entity.fields.items() if spec.format is not None), None)
 
 
-def _coming(entity: Entity, days: str) -> list[FilterSpec]:
-    """A number of days without a day to count from: so many days back."""
-    time = entity.words.time or _time_field(entity)
-    return (
-        [FilterSpec(argument=days, op="days_back", fields=[time])]
-        if time in entity.fields and time is not None
-        else []
-    )
-
-
 def _weights(store: Store, entity: Entity) -> dict[str, float]:
-    searched = [
-        name
-        for name, spec in entity.fields.items()
-        if spec.type in {"string", "any", "list"} and spec.format is None
-    ]
-    named = [entity.key] if not searched or entity.exact("name") is None else []
-    return {name: store.vocabulary.weights.get(name, 1.0) for name in (*searched, *named)} or {
-        entity.key: 1.0
-    }
+    kinds = {"string", "any", "list"}
+    names = [name for name, spec in entity.fields.items() if spec.type in kinds and spec.format is None]
+    weights = store.vocabulary.weights
+    return {name: weights.get(name, 1.0) for name in (*names, entity.key)}
 
 
-def _order(entity: Entity) -> Iterator[str]:
-    for name in entity.words.order:
-        if name.lstrip("-") in entity.fields:
-            yield name
+def _order(entity: Entity) -> list[OrderSpec]:
+    names = [name for name in entity.words.order if name.lstrip("-") in entity.fields]
+    return [OrderSpec(field=name.lstrip("-"), descending=name.startswith("-")) for name in names]
 
 
 def _hidden(store: Store, entity: Entity) -> list[str]:
     hidden = list(entity.words.hidden)
     if entity.name in store.gets:
-        hidden += entity.words.detail if entity.name in store.words.entities else long_fields(entity)
+        hidden += long_fields(entity) if entity.words.unknown else entity.words.detail
     return list(dict.fromkeys(hidden))

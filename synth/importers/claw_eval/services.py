@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from servers.declared.spec import FieldSpec, ServiceSpec, ToolSpec
+from servers.declared.arguments import schema_problems
+from servers.declared.rules import find_problems
+from servers.declared.spec import FieldSpec, ServiceSpec, ToolSpec, UnavailableOperation
 from servers.errors import Problem
 from synth.importers.claw_eval.entities import Entity, entity_from, singular
 from synth.importers.claw_eval.files import (
@@ -31,6 +33,8 @@ from synth.importers.claw_eval.vocabulary import (
 
 JsonObject = dict[str, Any]
 TEXTS = (".txt", ".md")
+SANDBOX = "sandbox"
+TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,127}")
 
 
 @dataclass(slots=True)
@@ -54,9 +58,8 @@ def import_services(folder: Path, task: TaskFile, warnings: list[Problem]) -> Im
     imported = Imported()
     services: list[ServiceSpec] = []
     for name, entries in groups.items():
-        known = words.services.get(name, ServiceWords())
         entry = declared.get(name, ServiceEntry(name=name))
-        spec, records = _service(folder, name, known, entry, entries, warnings)
+        spec, records = _service(folder, entry, entries, warnings)
         if spec is not None:
             services.append(spec)
             imported.records |= records
@@ -71,7 +74,7 @@ def _plain(name: str) -> str:
 def _service_of(tool: str, task: TaskFile, words: Vocabulary) -> str:
     """The service that a tool belongs to, by its name, then by where its endpoint is."""
     if tool.casefold() in words.sandbox:
-        return "sandbox"
+        return SANDBOX
     names = [_plain(entry.name) for entry in task.services]
     own = [name for name in names if tool.startswith(f"{name}_")]
     if own:
@@ -94,46 +97,77 @@ def _port(host: str) -> int | None:
 
 
 def _service(
-    folder: Path,
-    name: str,
-    words: ServiceWords,
-    entry: ServiceEntry,
-    tools: Sequence[ToolEntry],
-    warnings: list[Problem],
+    folder: Path, entry: ServiceEntry, tools: Sequence[ToolEntry], warnings: list[Problem]
 ) -> tuple[ServiceSpec | None, dict[str, list[JsonObject]]]:
-    title = words.title or name.replace("_", " ").capitalize()
+    name = _plain(entry.name)
+    words = vocabulary().services.get(name, ServiceWords())
     reasons = vocabulary().unavailable
-    if name == "sandbox" or words.unavailable is not None:
-        reason = reasons["shell"] if name == "sandbox" else reasons[words.unavailable or "web"]
-        specs = [unavailable_tool(tool, reason) for tool in tools]
-        return (ServiceSpec(name=name, title=title, tools=specs) if specs else None), {}
+    usable = _usable(tools, warnings)
     store = Store(name, words, vocabulary(), warnings=warnings)
-    if words.texts:
-        _load_texts(folder, store, entry)
-    else:
-        _load_entities(folder, store, entry, tools)
-    empty = not any(entity.records for entity in store.entities.values())
-    if not tools and empty:
-        return None, {}
     specs: list[ToolSpec]
-    if empty and words.without_fixtures is not None:
-        # What a tool does without fixtures, such as sending a notification, it still does.
-        sending = [
-            tool
-            for tool in tools
-            if words.tools.get(tool.name) is not None and words.tools[tool.name].verb == "append"
-        ]
-        kept = {spec.name: spec for spec in build_tools(store, sending)}
-        reason = reasons[words.without_fixtures]
-        specs = [kept.get(tool.name) or unavailable_tool(tool, reason) for tool in tools]
+    if name == SANDBOX or words.unavailable is not None:
+        specs = [unavailable_tool(tool, reasons[words.unavailable or "shell"]) for tool in usable]
     else:
-        specs = build_tools(store, list(tools))
+        if words.texts:
+            _load_texts(folder, store, entry)
+        else:
+            _load_entities(folder, store, entry, tools)
+        specs = _build(store, usable)
+    if not specs and not any(entity.records for entity in store.entities.values()):
+        return None, {}
     spec = ServiceSpec(
-        name=name, title=title, entities=[entity.spec() for entity in store.entities.values()], tools=specs
+        name=name,
+        title=words.title or name.replace("_", " ").capitalize(),
+        entities=[entity.spec() for entity in store.entities.values()],
+        tools=specs,
     )
-    return spec, {
+    records = {
         f"{name}.{entity.name}": entity.records for entity in store.entities.values() if entity.records
     }
+    return _mended(spec, warnings), records
+
+
+def _usable(tools: Sequence[ToolEntry], warnings: list[Problem]) -> list[ToolEntry]:
+    """The tools whose names and schemas an agent can be shown."""
+    usable: list[ToolEntry] = []
+    for tool in tools:
+        problems = schema_problems(tool.input_schema, f"tools.{tool.name}.input_schema")
+        if TOOL_NAME.fullmatch(tool.name) is None:
+            problems.append(Problem("invalid_name", f"tools.{tool.name}", "no agent can call such a name"))
+        warnings += problems
+        if not problems:
+            usable.append(tool)
+    return usable
+
+
+def _build(store: Store, tools: Sequence[ToolEntry]) -> list[ToolSpec]:
+    reason = store.words.without_fixtures
+    if reason is None or any(entity.records for entity in store.entities.values()):
+        return build_tools(store, tools)
+    # A tool that needs no fixtures, such as one that sends a notification, works without them.
+    words = store.words.tools
+    sending = [tool for tool in tools if tool.name in words and words[tool.name].verb == "append"]
+    built = {spec.name: spec for spec in build_tools(store, sending)}
+    return [
+        built.get(tool.name) or unavailable_tool(tool, store.vocabulary.unavailable[reason]) for tool in tools
+    ]
+
+
+def _mended(spec: ServiceSpec, warnings: list[Problem]) -> ServiceSpec:
+    """The spec, with every tool made unavailable for which no sense could be made of the fixtures."""
+    problems = find_problems(spec)
+    if not problems:
+        return spec
+    warnings += problems
+    places = {problem.where for problem in problems}
+    reason = vocabulary().unavailable["tool"]
+    tools = [
+        tool.model_copy(update={"does": UnavailableOperation(operation="unavailable", reason=reason)})
+        if any(place.startswith(f"tools.{tool.name}.") for place in places)
+        else tool
+        for tool in spec.tools
+    ]
+    return spec.model_copy(update={"tools": tools})
 
 
 def _load_texts(folder: Path, store: Store, entry: ServiceEntry) -> None:
@@ -143,32 +177,26 @@ def _load_texts(folder: Path, store: Store, entry: ServiceEntry) -> None:
     if not records:
         store.warnings.append(Problem("missing_fixture", where, "the task has no text for it"))
     words = EntityWords(key="path", fields={"text": "string"})
-    store.entities["text"] = entity_from("text", words, records, where, store.warnings, store.vocabulary)
+    store.entities["text"] = entity_from("text", words, records, where=where, warnings=store.warnings)
     store.main = "text"
 
 
 def _load_entities(folder: Path, store: Store, entry: ServiceEntry, tools: Sequence[ToolEntry]) -> None:
-    known = store.words.entities or {_noun(tools, store.vocabulary): None}
+    noun = _noun(tools, store.vocabulary)
+    known = store.words.entities or {noun: EntityWords(key=f"{noun}_id", unknown=True)}
+    store.main = next(iter(known))
     for name, words in known.items():
-        store.main = store.main or name
-        if words is not None and words.gathered is not None:
+        if words.gathered is not None:
             continue
         where = f"services.{store.name}" if name == store.main else f"services.{store.name}.{name}"
-        paths = find_fixtures(
-            folder,
-            store.name,
-            _named(entry, () if words is None else words.env),
-            [] if words is None else words.files,
-            (".json",),
-        )
-        records = load_records(paths, where, store.warnings)
+        paths = find_fixtures(folder, store.name, _named(entry, words.env), words.files, (".json",))
         if not paths:
-            store.warnings.append(
-                Problem("missing_fixture", where, "there is no fixture; the store is empty")
-            )
-        store.entities[name] = entity_from(name, words, records, where, store.warnings, store.vocabulary)
+            message = "there is no fixture; the store is empty"
+            store.warnings.append(Problem("missing_fixture", where, message))
+        records = load_records(paths, where, store.warnings)
+        store.entities[name] = entity_from(name, words, records, where=where, warnings=store.warnings)
     for name, words in known.items():
-        if words is not None and words.gathered is not None:
+        if words.gathered is not None:
             store.entities[name] = _gathered(name, words, words.gathered, store)
 
 
@@ -184,7 +212,7 @@ def _named(entry: ServiceEntry, variables: Sequence[str]) -> list[str]:
 
 
 def _noun(tools: Sequence[ToolEntry], words: Vocabulary) -> str:
-    """The entity of a service that the vocabulary does not know: the noun that its reading tools share, or ``record``."""
+    """The entity of a service that the vocabulary does not know: the noun of its reading tools."""
     for verbs in (("list", "search"), ("get",), ("update", "delete", "transition", "create")):
         for tool in tools:
             tokens = tool.name.casefold().split("_")
@@ -213,9 +241,7 @@ def _gathered(name: str, words: EntityWords, rule: GatheredWords, store: Store) 
             held = list(dict.fromkeys(str(member[key]) for member in members if member.get(key) is not None))
             kept[key] = held
         records.append({words.key: value, **kept, f"{source.name}_count": len(members)})
-    entity = entity_from(
-        name, words, records, f"services.{store.name}.{name}", store.warnings, store.vocabulary
-    )
+    entity = entity_from(name, words, records, where=f"services.{store.name}.{name}", warnings=store.warnings)
     if not records:
         entity.fields |= {key: FieldSpec(type="list", sparse=True) for key in rule.keep}
     return entity

@@ -51,7 +51,7 @@ def required(entry: ToolEntry) -> list[str]:
     return [str(name) for name in cast("list[object]", found)] if isinstance(found, list) else []
 
 
-def limit(argument: str | None, schema: JsonObject) -> LimitSpec:
+def limit_of(argument: str | None, schema: JsonObject) -> LimitSpec:
     """The limit that an argument sets."""
     value = schema.get("default")
     default = value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 20

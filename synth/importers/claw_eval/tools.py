@@ -9,6 +9,7 @@ in all texts of a record.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from servers.declared.spec import (
     DeleteOperation,
@@ -33,14 +34,15 @@ from synth.importers.claw_eval.entities import (
 )
 from synth.importers.claw_eval.files import ToolEntry
 from synth.importers.claw_eval.reading import find
-from synth.importers.claw_eval.store import Plan, Store, properties, required
+from synth.importers.claw_eval.store import Plan, Store, limit_of, properties, required
 from synth.importers.claw_eval.vocabulary import EntityWords, ToolWords, Verb
 from synth.importers.claw_eval.writing import create, style, written
 
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+|\d+")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,50}")
 
 
-def build_tools(store: Store, entries: list[ToolEntry]) -> list[ToolSpec]:
+def build_tools(store: Store, entries: Sequence[ToolEntry]) -> list[ToolSpec]:
     """Decide what every tool of a store does; the store's entities grow the fields that the tools need."""
     plans = [(entry, _plan(store, entry)) for entry in entries]
     store.gets = {plan.entity for _, plan in plans if plan is not None and plan.verb == "get"}
@@ -76,13 +78,8 @@ def _plan(store: Store, entry: ToolEntry) -> Plan | None:
     verb = words.verb or (store.vocabulary.verb_of[action] if action else _verb_by_shape(store, entry))
     if verb is None:
         return None
-    if (
-        verb == "get"
-        and words.verb is None
-        and tokens[-1].endswith("s")
-        and _target_argument(store, entry, noun) is None
-    ):
-        verb = "list"
+    if verb == "get" and words.verb is None and tokens[-1].endswith("s"):
+        verb = verb if _target_argument(store, entry, noun) is not None else "list"
     entity = words.entity or _entity(store, verb, noun, action)
     return Plan(verb, entity, store.vocabulary.states.get(action), words)
 
@@ -98,16 +95,15 @@ def _verb_by_shape(store: Store, entry: ToolEntry) -> Verb | None:
 
 
 def _entity(store: Store, verb: Verb, noun: str, action: str) -> str:
-    """The entity that a noun means. An action with another noun than the main one makes a record of its own."""
+    """The entity that a noun means; an action with another noun than the main one has records of its own."""
     main = store.entities[store.main]
     for entity in store.entities.values():
         if noun in {entity.name, *entity.words.also}:
             return entity.name
     if verb not in {"create", "append"} or (not noun and verb == "create"):
         return main.name
-    name = noun or store.vocabulary.actions.get(action, "entry")
-    key = f"{name}_id"
-    store.entities[name] = entity_from(name, EntityWords(key=key), (), "", [], store.vocabulary)
+    name = noun if NAME.fullmatch(noun) else store.vocabulary.actions.get(action, "entry")
+    store.entities[name] = entity_from(name, EntityWords(key=f"{name}_id"), warnings=store.warnings)
     store.actions.add(name)
     return name
 
@@ -116,10 +112,8 @@ def _target_argument(store: Store, entry: ToolEntry, noun: str) -> str | None:
     """The argument that says which record a tool is about."""
     names = list(properties(entry))
     entity = store.entities.get(noun) or store.entities.get(store.main)
-    keys = (
-        [entity.key, f"{entity.name}_id", f"{noun}_id", "id", entity.name] if entity is not None else ["id"]
-    )
-    exact = next((key for key in keys if key in names), None)
+    keys = [] if entity is None else [entity.key, f"{entity.name}_id", f"{noun}_id", entity.name]
+    exact = next((key for key in (*keys, "id") if key in names), None)
     if exact is not None:
         return exact
     return next((name for name in names if name.endswith("_id") and name in required(entry)), None)
@@ -127,47 +121,45 @@ def _target_argument(store: Store, entry: ToolEntry, noun: str) -> str | None:
 
 def _operation(store: Store, entry: ToolEntry, plan: Plan | None) -> Operation:
     if plan is None:
-        store.warnings.append(
-            Problem("unknown_tool", f"tools.{entry.name}", "nothing here could answer this tool")
-        )
-        return UnavailableOperation(
-            operation="unavailable", reason="this tool is not available in this workplace."
-        )
+        where = f"tools.{entry.name}"
+        store.warnings.append(Problem("unknown_tool", where, "nothing here could answer this tool"))
+        return UnavailableOperation(operation="unavailable", reason=store.vocabulary.unavailable["tool"])
     entity = store.entities[plan.entity]
-    if plan.verb in {"list", "search"}:
-        return find(store, entry, entity)
     if plan.verb in {"create", "append"}:
         return create(store, entry, entity, plan)
     names = list(properties(entry))
     target = _target_argument(store, entry, plan.entity) or next(iter([*required(entry), *names]), None)
-    if target is None:
-        return find(store, entry, entity)
+    if target is None or plan.verb in {"list", "search"}:
+        return find(store, entry, entity, plan.verb)
     about = TargetSpec(argument=target, by=_identifying(entity, target), match=entity.words.match)
     if plan.verb == "get":
         return _get(store, entry, entity, plan, about)
     if plan.verb == "delete":
-        return DeleteOperation(
-            operation="delete",
-            entity=entity.name,
-            target=about,
-            ignore=[name for name in names if name != target],
-        )
-    written = written(store, entry, entity, skip={target})
-    stamps = {
-        name: ValueSpec(now=style(entity, name))
-        for name in store.vocabulary.stamps.update
-        if name in entity.seen
-    }
-    values = {**stamps, **written}
+        ignore = [name for name in names if name != target]
+        return DeleteOperation(operation="delete", entity=entity.name, target=about, ignore=ignore)
+    return _change(store, entry, entity, plan, about)
+
+
+def _change(
+    store: Store, entry: ToolEntry, entity: Entity, plan: Plan, about: TargetSpec
+) -> UpdateOperation | TransitionOperation:
+    stamps = [name for name in store.vocabulary.stamps.update if name in entity.seen]
+    values = {name: ValueSpec(now=style(entity, name)) for name in stamps}
+    values |= written(store, entry, entity, skip={about.argument})
     if plan.verb == "update":
         return UpdateOperation(operation="update", entity=entity.name, target=about, set=values)
     status = "state" if "state" in entity.fields and "status" not in entity.fields else "status"
     entity.need(status, "string")
-    values.pop(status, None)
+    given = values.pop(status, None)
     return TransitionOperation(
-        operation="transition", entity=entity.name, target=about, field=status, to=plan.state, set=values,
-        ignore=[name for name in names if name == status],
-    )  # fmt: skip
+        operation="transition",
+        entity=entity.name,
+        target=about,
+        field=status,
+        to=plan.state,
+        set=values,
+        ignore=[given.argument] if given is not None and given.argument is not None else [],
+    )
 
 
 def _identifying(entity: Entity, argument: str) -> list[str]:
@@ -178,63 +170,46 @@ def _identifying(entity: Entity, argument: str) -> list[str]:
 
 def _get(store: Store, entry: ToolEntry, entity: Entity, plan: Plan, about: TargetSpec) -> GetOperation:
     others = [name for name in properties(entry) if name != about.argument]
-    limit = next((name for name in others if store.vocabulary.meaning_of.get(name) == "limit"), None)
     items = plan.words.items
     if items is None and entry.name.endswith("history"):
-        items = next(
-            (
-                name
-                for name, spec in entity.fields.items()
-                if name.endswith("history") and spec.type == "list"
-            ),
-            None,
-        )
-    if items is not None:
-        entity.need(items, "list")
-        schema = properties(entry).get(limit or "", {})
-        spec = ItemsSpec(field=items, limit=limit(limit, schema))
-        return GetOperation(
-            operation="get",
-            entity=entity.name,
-            target=about,
-            items=spec,
-            ignore=[name for name in others if name != limit],
-        )
-    return GetOperation(operation="get", entity=entity.name, target=about, ignore=others)
+        items = next((name for name in entity.fields if name.endswith("history")), None)
+    if items is None or entity.need(items, "list") is None:
+        return GetOperation(operation="get", entity=entity.name, target=about, ignore=others)
+    limit = next((name for name in others if store.vocabulary.meaning_of.get(name) == "limit"), None)
+    return GetOperation(
+        operation="get",
+        entity=entity.name,
+        target=about,
+        items=ItemsSpec(field=items, limit=limit_of(limit, properties(entry).get(limit or "", {}))),
+        ignore=[name for name in others if name != limit],
+    )
 
 
 def _with_related(store: Store, does: Operation) -> Operation:
     """Show with a record what was done about it: the orders of a product, the shares of a note."""
-    if not isinstance(does, FindOperation | GetOperation) or (
-        isinstance(does, GetOperation) and does.items is not None
-    ):
+    if not isinstance(does, FindOperation | GetOperation):
         return does
+    if isinstance(does, GetOperation) and does.items is not None:
+        return does
+    entity = store.entities[does.entity]
     related: list[RelatedSpec] = []
     for name in sorted(store.actions):
         other = store.entities[name]
-        link = next(
-            (field_name for field_name, spec in other.fields.items() if spec.ref == does.entity), None
-        )
+        link = next((field for field, spec in other.fields.items() if spec.ref == entity.name), None)
         if link is not None:
-            related.append(RelatedSpec(name=plural(name), entity=name, field=link))
-    gathered = store.entities[does.entity].words.gathered
-    if gathered is not None and isinstance(does, GetOperation):
-        source = store.entities[gathered.from_]
-        if gathered.by in source.fields:
-            detail = {*source.words.detail, *source.words.hidden}
-            shown = [source.key, *(name for name in source.fields if name not in detail)]
-            related.append(
-                RelatedSpec(
-                    name=plural(source.name),
-                    entity=source.name,
-                    field=gathered.by,
-                    equals=does_key(store, does),
-                    show=shown,
-                )
-            )
+            shown = plural(name) if plural(name) not in entity.fields else f"recorded_{plural(name)}"
+            related.append(RelatedSpec(name=shown, entity=name, field=link))
+    gathered = entity.words.gathered
+    source = None if gathered is None else store.entities[gathered.from_]
+    if (
+        source is not None
+        and gathered is not None
+        and gathered.by in source.fields
+        and does.operation == "get"
+    ):
+        hidden = {*source.words.detail, *source.words.hidden}
+        show = [source.key, *(name for name in source.fields if name not in hidden)]
+        related.append(
+            RelatedSpec(name=plural(source.name), entity=source.name, field=gathered.by, show=show)
+        )
     return does.model_copy(update={"related": related}) if related else does
-
-
-def does_key(store: Store, does: FindOperation | GetOperation) -> str:
-    """The key field of the entity that a reading tool is about."""
-    return store.entities[does.entity].key

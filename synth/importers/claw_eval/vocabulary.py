@@ -1,4 +1,4 @@
-"""The importer's data file, ``synth/data/claw_eval.yaml``: how tool names, arguments and fixtures are read."""
+"""The importer's data file, ``synth/data/claw_eval.yaml``: how names, arguments and fixtures are read."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ class EntityWords(Spec):
     """What the importer knows about an entity."""
 
     key: str
+    unknown: bool = False
+    """Made up by the importer for a service that this file does not know."""
     ids: IdWords | None = None
     also: list[str] = Field(default_factory=list[str])
     """Other nouns for it in the names of tools."""
@@ -133,6 +135,8 @@ class Vocabulary(Spec):
     cases: dict[str, Cases]
     weights: dict[str, float]
     moments: MomentWords
+    time_words: list[str]
+    """Words in the description of an argument that is a time."""
     stamps: StampWords
     clock: ClockWords
     today: list[str]
@@ -147,7 +151,8 @@ class Vocabulary(Spec):
     def verb_of(self) -> dict[str, Verb]:
         """Word of a tool's name to what the tool does."""
         known: dict[str, Verb] = {word: verb for verb, words in self.verbs.items() for word in words}
-        return known | dict.fromkeys(self.states, "transition")
+        states: dict[str, Verb] = dict.fromkeys(self.states, "transition")
+        return known | states
 
     @cached_property
     def meaning_of(self) -> dict[str, Meaning]:

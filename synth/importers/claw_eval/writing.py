@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, cast
+from typing import Literal, cast
 
 from servers.declared.spec import (
     CreateOperation,
+    FieldType,
     ValueSpec,
 )
 from synth.importers.claw_eval.entities import (
     Entity,
     JsonObject,
-    is_field_name,
     schema_type,
     singular,
 )
@@ -21,6 +20,7 @@ from synth.importers.claw_eval.store import Plan, Store, properties
 
 
 def create(store: Store, entry: ToolEntry, entity: Entity, plan: Plan) -> CreateOperation:
+    """A tool that makes a record."""
     values = written(store, entry, entity, skip=set())
     given = {name if source.argument is None else source.argument for name, source in values.items()}
     made = {**entity.words.create, **plan.words.set}
@@ -39,48 +39,45 @@ def create(store: Store, entry: ToolEntry, entity: Entity, plan: Plan) -> Create
     )
 
 
-def _type_of(entity: Entity, name: str, source: ValueSpec) -> Any:  # noqa: ANN401 - a FieldType
+def _type_of(entity: Entity, name: str, source: ValueSpec) -> FieldType:
     if name in entity.words.fields:
         return entity.words.fields[name]
     known = entity.fields.get(name)
     if known is not None:
         return known.type
-    return {bool: "boolean", int: "integer", list: "list", dict: "object"}.get(type(source.value), "string")
+    if isinstance(source.value, bool):
+        return "boolean"
+    return "list" if isinstance(source.value, list) else "string"
 
 
 def written(store: Store, entry: ToolEntry, entity: Entity, *, skip: set[str]) -> dict[str, ValueSpec]:
     """The fields that the arguments of a writing tool fill."""
     values: dict[str, ValueSpec] = {}
-    for name, schema in properties(entry).items():
-        if name in skip or name == entity.key:
+    for number, (name, schema) in enumerate(properties(entry).items()):
+        if name in skip:
             continue
-        groups = store.vocabulary.written
-        fields = [name] if name in entity.fields else entity.meant(name, groups)
-        wanted = (
-            fields[0]
-            if fields
-            else name
-            if is_field_name(name)
-            else f"value_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
-        )
-        about_time = bool(
-            set(name.split("_")) & {*store.vocabulary.moments.future, *store.vocabulary.moments.past}
-        )
-        ref = _ref(store, entity, name, schema) if wanted not in entity.fields else None
+        if name == entity.key:
+            values[name] = ValueSpec(argument=name)
+            continue
+        meant = [name] if name in entity.fields else entity.meant(name, store.vocabulary.written)
         kind = schema_type(schema)
-        placed = entity.need(
-            wanted, kind, ref=ref, moment=about_time and ref is None and _asks_for_time(schema)
-        )
-        placed = placed or entity.need(f"given_{wanted.lower()}", kind)
+        ref = None if meant else _ref(store, entity, name, schema)
+        moment = ref is None and _is_moment(store, name, schema)
+        wanted = meant[0] if meant else name
+        # Some names cannot be declared; the value is kept under another one.
+        placed = entity.need(wanted, kind, ref=ref, moment=moment) or entity.need(f"argument_{number}", kind)
         if placed is not None:
             values[placed] = ValueSpec(argument=name)
     return values
 
 
-def _asks_for_time(schema: JsonObject) -> bool:
-    """Whether a text argument is meant to be a time: it says so, or says nothing else."""
+def _is_moment(store: Store, name: str, schema: JsonObject) -> bool:
+    """Whether a text argument is meant to be a time: its name says so, and its description nothing else."""
+    moments = store.vocabulary.moments
+    if not set(name.split("_")) & {*moments.future, *moments.past}:
+        return False
     text = str(schema.get("description", "")).casefold()
-    return not text or any(word in text for word in ("yyyy", "iso", "date", "time", "日期", "时间"))
+    return not text or any(word in text for word in store.vocabulary.time_words)
 
 
 def _ref(store: Store, entity: Entity, name: str, schema: JsonObject) -> str | None:
@@ -93,13 +90,14 @@ def _ref(store: Store, entity: Entity, name: str, schema: JsonObject) -> str | N
         if other.name in store.actions:
             continue
         one = singular(name)
-        if name == other.key or one == other.key or one.endswith(f"_{other.key}"):
+        if other.key in {name, one} or one.endswith(f"_{other.key}"):
             return other.name
         if schema.get("type") == "array" and one == other.name and entity.name != other.name:
             return other.name
     return None
 
 
-def style(entity: Entity, name: str) -> Any:  # noqa: ANN401 - "date" or "time"
+def style(entity: Entity, name: str) -> Literal["date", "time"]:
+    """How an entity's records write moments: only the date, or with the time."""
     values = [str(record[name]) for record in entity.records if record.get(name) is not None]
     return "date" if values and all(len(value) == 10 for value in values) else "time"

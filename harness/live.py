@@ -1,0 +1,268 @@
+"""Live episodes: workplaces that outside agents work in, over HTTP or stdio, and the control plane beside them.
+
+The agent plane (``servers.gateway``) has tools and nothing else. The control plane is other routes with an admin token:
+
+=======  ============================  =========================================================================
+method   path                          what it does
+=======  ============================  =========================================================================
+GET      /environments                 what can be opened
+POST     /episodes                     open one: ``{"environment": id}`` gives its addresses, request and rules
+GET      /episodes                     the open ones
+POST     /episodes/{id}/message        the agent says something to its user: ``{"text": ...}`` gives the user's answer
+POST     /episodes/{id}/advance        let simulated time pass: ``{"seconds": n}``
+POST     /episodes/{id}/grade          end it: its address dies, then a frozen copy is graded
+DELETE   /episodes/{id}                end it without a grade
+=======  ============================  =========================================================================
+
+With ``data`` worlds live in files and come back under their old addresses after a restart; what was said does not.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from harness.environment import Environment
+from harness.files import storage_boundary, write_atomic
+from harness.grading import Grade, grade
+from harness.messages import Message
+from harness.outcome import Disclosure, Outcome
+from harness.prompt import system_prompt
+from harness.user import ScriptedUser, UserReply
+from servers.desk import Desk, agent_desk
+from servers.errors import ServiceFault, suggest
+from servers.gateway import Gateway
+from servers.web import Endpoint, HttpError, admin_only
+from servers.world import World
+
+LONGEST_ADVANCE = 90 * 24 * 3600
+
+
+@dataclass(slots=True)
+class LiveEpisode:
+    """A workplace that an outside agent works in."""
+
+    environment: Environment
+    world: World
+    user: ScriptedUser
+    messages: list[Message] = field(default_factory=list[Message])
+    disclosures: list[Disclosure] = field(default_factory=list[Disclosure])
+    faults: list[ServiceFault] = field(default_factory=list[ServiceFault])
+
+    @classmethod
+    def open(cls, environment: Environment, path: Path | None = None) -> LiveEpisode:
+        """Open a workplace, in memory or in the file at ``path``.
+
+        Raises:
+            SpecError: The environment does not fit together.
+            CoworkEnvError: The file belongs to another environment.
+        """
+        environment.validate_all()
+        return cls(environment, World.open(environment.image, path), ScriptedUser(environment.user))
+
+    @property
+    def desk(self) -> Desk:
+        """The agent's desk; every call takes the thinking time of one message."""
+        environment = self.environment
+        return agent_desk(
+            self.world, environment.exposed, notices=environment.notices, think=environment.budget.think
+        )
+
+    def say(self, text: str) -> UserReply:
+        """The agent says something to its user, which ends its turn; gives the answer."""
+        self.messages.append(Message("assistant", text))
+        self.world.end_turn()
+        reply = self.user.reply(text)
+        last = self.world.journal_length
+        self.disclosures += [Disclosure(fact, last) for fact in reply.disclosed]
+        if not reply.stop:
+            self.messages.append(Message("user", reply.text))
+        return reply
+
+    def grade(self) -> Grade:
+        """Grade a frozen copy of the present moment. A workplace in which a tool broke has no score."""
+        if self.faults:
+            return Grade(None, ())
+        frozen = self.world.fork()
+        try:
+            return grade(self.environment, Outcome(frozen, messages=self.messages, disclosures=self.disclosures))
+        finally:
+            frozen.close()
+
+
+class Control:
+    """The control plane over a gateway."""
+
+    def __init__(self, gateway: Gateway, environments: Sequence[Environment], *, data: Path | None = None) -> None:
+        self.gateway = gateway
+        self.environments = {environment.id: environment for environment in environments}
+        self.data = data
+        self.url = ""
+        """Base URL of the server, known once it listens."""
+        self.episodes: dict[str, tuple[str, LiveEpisode]] = {}
+        """By episode id: the token of its address, and the episode."""
+
+    def open(self, environment_id: str) -> str:
+        """Open an episode and give its id.
+
+        Raises:
+            HttpError: There is no such environment.
+            CoworkEnvError: The place for its data does not work.
+        """
+        environment = self.environments.get(environment_id)
+        if environment is None:
+            fix = suggest(environment_id, self.environments)
+            raise HttpError(404, "unknown_environment", f"There is no environment {environment_id!r}.", fix)
+        episode_id, token, path = self._place(environment)
+        episode = LiveEpisode.open(environment, path)
+        token = self.gateway.open(episode.desk, on_fault=episode.faults.append, token=token)
+        if path is not None:
+            write_atomic(path.with_suffix(".token"), token)
+        self.episodes[episode_id] = (token, episode)
+        return episode_id
+
+    def describe(self, episode_id: str) -> dict[str, Any]:
+        """What whoever connects an agent has to know."""
+        token, episode = self.find(episode_id)
+        environment = episode.environment
+        services = dict.fromkeys(
+            environment.image.workplace.service_of(name) for name in environment.exposed
+        )
+        return {
+            "episode": episode_id,
+            "environment": environment.id,
+            "mcp": self.url + Gateway.path(token),
+            "mcp_by_service": {name: self.url + Gateway.path(token, name) for name in services},
+            "system": system_prompt(environment),
+            "request": environment.request,
+            "calls": episode.world.journal_length,
+        }
+
+    def find(self, episode_id: str) -> tuple[str, LiveEpisode]:
+        """The token and the episode of an id.
+
+        Raises:
+            HttpError: There is no such episode, or no longer.
+        """
+        found = self.episodes.get(episode_id)
+        if found is None:
+            raise HttpError(404, "unknown_episode", "There is no such episode.", "GET /episodes lists the open ones.")
+        return found
+
+    def end(self, episode_id: str, *, graded: bool) -> dict[str, Any]:
+        """End an episode: its address dies first, then it is graded if asked, then its world is closed."""
+        token, episode = self.find(episode_id)
+        self.gateway.close(token)
+        del self.episodes[episode_id]
+        try:
+            return grade_json(episode.grade()) if graded else {}
+        finally:
+            episode.world.close()
+
+    def close(self) -> None:
+        """End every episode without a grade; worlds in files stay."""
+        for episode_id in list(self.episodes):
+            self.end(episode_id, graded=False)
+
+    def routes(self, admin_token: str) -> list[BaseRoute]:
+        """The routes of the control plane, all behind the admin token."""
+
+        def route(path: str, endpoint: Endpoint, method: str) -> Route:
+            return Route(path, admin_only(admin_token, endpoint), methods=[method])
+
+        return [
+            route("/environments", self._environments, "GET"),
+            route("/episodes", self._list, "GET"),
+            route("/episodes", self._create, "POST"),
+            route("/episodes/{episode}/message", self._message, "POST"),
+            route("/episodes/{episode}/advance", self._advance, "POST"),
+            route("/episodes/{episode}/grade", self._grade, "POST"),
+            route("/episodes/{episode}", self._delete, "DELETE"),
+        ]
+
+    def _place(self, environment: Environment) -> tuple[str, str | None, Path | None]:
+        if self.data is None:
+            return secrets.token_hex(8), None, None
+        with storage_boundary(self.data):
+            self.data.mkdir(parents=True, exist_ok=True)
+        if environment.id in self.episodes:
+            raise HttpError(409, "already_open", f"{environment.id} is open.", "With --data each environment is open once.")
+        path = self.data / f"{environment.id}.db"
+        kept = path.with_suffix(".token")
+        return environment.id, kept.read_text(encoding="utf-8").strip() if kept.exists() else None, path
+
+    async def _environments(self, request: Request) -> Response:  # noqa: ARG002 - the shape of an endpoint
+        rows = [{"id": e.id, "family": e.family, "request": e.request} for e in self.environments.values()]
+        return JSONResponse({"environments": rows})
+
+    async def _list(self, request: Request) -> Response:  # noqa: ARG002
+        return JSONResponse({"episodes": [self.describe(episode_id) for episode_id in self.episodes]})
+
+    async def _create(self, request: Request) -> Response:
+        body = await _body(request)
+        return JSONResponse(self.describe(self.open(_text(body, "environment"))), status_code=201)
+
+    async def _message(self, request: Request) -> Response:
+        body = await _body(request)
+        _, episode = self.find(request.path_params["episode"])
+        reply = episode.say(_text(body, "text"))
+        return JSONResponse({"reply": reply.text, "stop": reply.stop})
+
+    async def _advance(self, request: Request) -> Response:
+        body = await _body(request)
+        _, episode = self.find(request.path_params["episode"])
+        seconds = body.get("seconds")
+        if not isinstance(seconds, int) or isinstance(seconds, bool) or not 0 <= seconds <= LONGEST_ADVANCE:
+            raise HttpError(422, "invalid", f"seconds must be a whole number from 0 to {LONGEST_ADVANCE}.")
+        episode.world.advance(seconds)
+        return JSONResponse({"now": episode.world.now})
+
+    async def _grade(self, request: Request) -> Response:
+        return JSONResponse(self.end(request.path_params["episode"], graded=True))
+
+    async def _delete(self, request: Request) -> Response:
+        self.end(request.path_params["episode"], graded=False)
+        return Response(status_code=204)
+
+
+def grade_json(result: Grade) -> dict[str, Any]:
+    """A grade as JSON."""
+    score = result.score
+    return {
+        "score": None if score is None else {name: getattr(score, name) for name in score.__slots__},
+        "checks": [
+            {"id": r.check.id, "about": r.check.about, "guard": r.check.guard, "verdict": r.verdict, "detail": r.detail}
+            for r in result.checks
+        ],
+    }
+
+
+def client_config(url: str) -> str:
+    """The snippet that most MCP clients take to connect."""
+    return json.dumps({"mcpServers": {"workplace": {"type": "http", "url": url}}}, indent=2)
+
+
+async def _body(request: Request) -> Mapping[str, Any]:
+    try:
+        body = from_json(await request.body())
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise HttpError(400, "no_json", "The body must be a JSON object.")
+    return body  # pyright: ignore[reportUnknownVariableType]
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise HttpError(422, "invalid", f"{name} must be a text that is not empty.")
+    return value

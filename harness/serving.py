@@ -1,0 +1,80 @@
+"""What ``coworkenv serve`` runs: one HTTP server with both planes, or one desk on standard input and output."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from harness.environment import Environment
+from harness.files import storage_boundary
+from harness.live import Control, LiveEpisode, client_config
+from servers.gateway import Gateway, asgi_app, serve
+from servers.stdio import serve_stdio
+from servers.web import LOOPBACK
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How to serve."""
+
+    host: str
+    port: int
+    hosts: tuple[str, ...]
+    data: Path | None
+    admin_token: str
+    as_json: bool
+
+
+async def serve_http(environments: Sequence[Environment], first: str, serving: Serving) -> None:
+    """Serve until interrupted; the environment ``first`` is open from the beginning.
+
+    Raises:
+        CoworkEnvError: The port is taken, or the place for the data does not work.
+    """
+    gateway = Gateway(allowed_hosts=(*LOOPBACK, serving.host, *serving.hosts))
+    control = Control(gateway, environments, data=serving.data)
+    episode = control.open(first)
+    app = asgi_app(gateway, control.routes(serving.admin_token))
+
+    def ready(url: str) -> None:
+        control.url = url
+        _announce(control, episode, serving)
+
+    try:
+        await serve(app, host=serving.host, port=serving.port, on_ready=ready)
+    finally:
+        control.close()
+
+
+async def serve_stdio_episode(environment: Environment, data: Path | None) -> None:
+    """Serve one episode on standard input and output until the client leaves; what it scored goes to standard error."""
+    path: Path | None = None
+    if data is not None:
+        with storage_boundary(data):
+            data.mkdir(parents=True, exist_ok=True)
+        path = data / f"{environment.id}.db"
+    episode = LiveEpisode.open(environment, path)
+    try:
+        await serve_stdio(episode.desk, on_fault=episode.faults.append)
+        score = episode.grade().score
+        click.echo("no score: a tool broke" if score is None else f"score {score.total:.2f}", err=True)
+    finally:
+        episode.world.close()
+
+
+def _announce(control: Control, episode: str, serving: Serving) -> None:
+    facts = control.describe(episode)
+    if serving.as_json:
+        click.echo(json.dumps(facts | {"control": control.url, "admin_token": serving.admin_token}))
+        return
+    click.echo(f"{facts['environment']} is open. The agent's task:\n")
+    click.echo(f"  {facts['request']}\n")
+    click.echo("Connect any MCP client:\n")
+    click.echo(client_config(facts["mcp"]))
+    click.echo(f"\nor one server for each application: {', '.join(facts['mcp_by_service'])} (/e/<token>/<service>/mcp).")
+    click.echo(f"\nWhen the agent is done, see how it did:\n\n  curl -X POST -H 'Authorization: Bearer {serving.admin_token}' \\")
+    click.echo(f"    {control.url}/episodes/{episode}/grade\n\nCtrl-C stops the server.")

@@ -1,0 +1,164 @@
+"""Commands of ``synth``: demo, synth, certify, import."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+from rich.console import Console
+from rich.table import Table
+
+from harness import pack
+from harness.environment import Environment
+from harness.screen import json_option, progress_bar
+from servers.errors import Problem, SpecError, suggest
+from synth.author import Synthesis, by_operator, synthesize, totals
+from synth.certify import Certificate
+from synth.certify import certify as certify_one
+from synth.families import FAMILIES
+from synth.families.base import Family
+
+Advance = Callable[[int], None]
+
+
+@click.command(epilog="Example: coworkenv synth --count 100 --seed mine --out packs/mine")
+@click.option("--count", type=click.IntRange(min=1), default=12, show_default=True, help="Environments to accept.")
+@click.option("--seed", default="1", show_default=True, help="The same seed gives the same environments.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("packs/new"), show_default=True, help="Directory of the pack.")
+@click.option("--family", "families", multiple=True, help="Only these workflow families; may be repeated.")
+@click.option("--level", "levels", type=int, multiple=True, help="Only these levels of difficulty; may be repeated.")
+@json_option
+def synth(count: int, seed: str, out: Path, families: tuple[str, ...], levels: tuple[int, ...], as_json: bool) -> None:
+    """Write environments from a seed, certify each over real MCP, and keep what is proven."""
+    chosen = _families(families)
+    with progress_bar("synthesize", count, quiet=as_json) as advance:
+        result = anyio.run(_synthesize, count, seed, chosen, levels, advance)
+    facts = {"seed": seed, "families": [one.name for one in chosen]} | result.summary()
+    pack.save(out, result.accepted, facts)
+    if as_json:
+        click.echo(json.dumps(result.summary()))
+    else:
+        show_synthesis(Console(), result)
+        click.echo(f"\n{len(result.accepted)} environments in {out}")
+    if len(result.accepted) < count:
+        first = [str(defect) for _, defects in result.rejected[:3] for defect in defects[:2]]
+        raise SpecError([Problem("too_few", "", f"only {len(result.accepted)} of {count} were accepted", "; ".join(first))])
+
+
+@click.command(epilog="Example: coworkenv certify packs/mine --json")
+@click.argument("path", metavar="PACK", type=click.Path(path_type=Path))
+@json_option
+def certify(path: Path, as_json: bool) -> int:
+    """Prove the graders of environments that exist.
+
+    PACK is a pack directory, a .jsonl file or one environment in YAML. For every defect it says where it sits and how to mend it; then the exit code is 2.
+    """
+    environments = pack.load(path)
+    began = time.perf_counter()
+    with progress_bar("certify", len(environments), quiet=as_json) as advance:
+        certificates = anyio.run(_certify, environments, advance)
+    accepted = [certificate for certificate in certificates if certificate.accepted]
+    numbers = {"accepted": len(accepted), "rejected": len(certificates) - len(accepted)}
+    numbers |= totals(certificates, time.perf_counter() - began)
+    defects = [(one.environment, defect) for one in certificates for defect in one.defects]
+    if as_json:
+        click.echo(json.dumps(numbers))
+    else:
+        _show_certificates(Console(), certificates)
+        click.echo(f"{numbers['accepted']} accepted, {numbers['rejected']} rejected")
+    for name, defect in defects:
+        click.echo(f"{name}: {defect}", err=True)
+    return 2 if defects else 0
+
+
+@click.group()
+def importing() -> None:
+    """Turn tasks of a public benchmark into environments."""
+
+
+@importing.command("claw-eval", epilog="Example: coworkenv import claw-eval tasks --out packs/imported")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("packs/imported"), show_default=True, help="Directory of the pack."
+)
+@json_option
+def import_claw_eval(path: Path, out: Path, as_json: bool) -> None:
+    """Turn tasks into environments with declared services over their fixtures.
+
+    PATH is a task folder (with task.yaml), or a folder of task folders. The MCP tools keep the names, descriptions and input schemas of task.yaml.
+    """
+    from synth.importers.claw_eval import import_tasks, to_environment  # noqa: PLC0415 - only this command needs it
+
+    tasks = import_tasks(path)
+    environments = [to_environment(task) for task in tasks]
+    for environment in environments:
+        environment.validate_all()
+    warnings = [f"{task.id}: {warning}" for task in tasks for warning in task.warnings]
+    facts: dict[str, Any] = {
+        "source": "claw-eval",
+        "environments": len(environments),
+        "tools": sum(len(environment.exposed) for environment in environments),
+        "warnings": warnings,
+    }
+    pack.save(out, environments, facts)
+    if as_json:
+        click.echo(json.dumps({"imported": len(environments), "warnings": len(warnings)}))
+        return
+    for warning in warnings:
+        click.echo(f"note: {warning}", err=True)
+    click.echo(f"{len(environments)} environments in {out}")
+    click.echo(f"serve one: coworkenv serve {out} --id {environments[0].id}")
+
+
+async def _synthesize(
+    count: int, seed: str, families: Sequence[Family], levels: Sequence[int], advance: Advance
+) -> Synthesis:
+    return await synthesize(count, seed, families=families, levels=levels, progress=lambda done, total: advance(done))
+
+
+async def _certify(environments: Sequence[Environment], advance: Advance) -> list[Certificate]:
+    certificates: list[Certificate] = []
+    for environment in environments:
+        certificates.append(await certify_one(environment))
+        advance(len(certificates))
+    return certificates
+
+
+def _families(names: Sequence[str]) -> Sequence[Family]:
+    known = {family.name: family for family in FAMILIES}
+    for name in names:
+        if name not in known:
+            raise SpecError([Problem("unknown_family", "--family", f"there is no family {name!r}", suggest(name, known))])
+    return [known[name] for name in names] or FAMILIES
+
+
+def show_synthesis(console: Console, result: Synthesis) -> None:
+    """Print what was proven about a pack."""
+    _show_certificates(console, result.certificates)
+    console.print(
+        f"{len(result.accepted)} accepted, {len(result.rejected)} rejected, {result.repaired} repaired, "
+        f"{result.duplicates} duplicates dropped; {len(result.accepted) / max(result.seconds, 1e-9):.1f} certified per second"
+    )
+    for environment, defects in result.rejected[:5]:
+        for defect in defects[:2]:
+            console.print(f"[yellow]rejected {environment.id}[/]: {defect}", highlight=False)
+
+
+def _show_certificates(console: Console, certificates: Sequence[Certificate]) -> None:
+    numbers = totals(certificates, 0)
+    table = Table(title="What the certificates prove", title_justify="left")
+    table.add_column("played over MCP")
+    table.add_column("must", justify="right")
+    table.add_column("did", justify="right")
+    table.add_row("the oracle, mean score", "1", f"{numbers['oracle_mean']:g}")
+    table.add_row("doing nothing, reading only, claiming: best mean score", "0", f"{numbers['noop_mean']:g}")
+    for operator, (killed, total) in by_operator(certificates).items():
+        table.add_row(f"wrong: {operator.replace('_', ' ')}", f"{total} fail", f"{killed} failed")
+    kept, harmless = numbers["harmless_kept"], numbers["harmless_total"]
+    table.add_row("harmless variants", f"{harmless} pass", f"{kept} passed")
+    console.print(table)
