@@ -272,6 +272,7 @@ async def serve(
         log_config=None,
         access_log=False,  # addresses hold tokens
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=GRACE,
         backlog=BACKLOG,

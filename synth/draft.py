@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from harness.checks import Check
 from harness.environment import Environment, Step
 from harness.user import Correction, UserFact, UserSpec
+from servers.declared import ServiceSpec
 from servers.events import EventSpec
 from servers.people import Person
 from servers.records import iso_utc
@@ -46,6 +47,7 @@ class Draft:
         self.data: Mapping[str, Any] = data(wording)
         """The family's wording and word lists."""
         self._words = stream(seed, family, "words")
+        self._declared: list[ServiceSpec] = []
         self._records: dict[str, list[dict[str, Any]]] = {}
         self._rules: list[str] = []
         self._events: list[EventSpec] = []
@@ -67,6 +69,10 @@ class Draft:
         """One of the family's phrasings for ``key``, slots filled in."""
         options: list[str] = self.data[key]
         return self._words.choice(options).format(**slots)
+
+    def declare(self, spec: Mapping[str, Any]) -> None:
+        """Add a service that is given as data."""
+        self._declared.append(ServiceSpec.model_validate(spec))
 
     def new_id(self, kind: str) -> str:
         """A fresh opaque id of 16 hex digits."""
@@ -203,7 +209,7 @@ class Draft:
             difficulty={
                 "level": self.level,
                 "calls": sum(step.call is not None for step in self.oracle),
-                "services": len(services),
+                "services": len(services) + len(self._declared),
                 "decoys": sum(len(wrong) for wrong in self._decoys.values()),
                 "events": len(self._events),
                 "rules": len(self._rules),
@@ -213,6 +219,7 @@ class Draft:
             principal=self.principal.email,
             cast=self.cast,
             services=list(services),
+            declared=self._declared,
             tools=list(tools),
             records=self._records,
             request=self.request,

@@ -55,7 +55,8 @@ def _unusable(node: object, where: str, *, names: bool = False) -> Iterator[Prob
         return
     for key, value in cast("dict[str, object]", node).items():
         here = f"{where}.{key}"
-        if (names or key == "items") and not isinstance(value, dict):
+        is_object = isinstance(value, dict)
+        if (names or key == "items") and not is_object:
             yield Problem("invalid_schema", here, "expected an object, such as {type: string}")
         elif not names and key in _UNSUPPORTED:
             yield Problem("invalid_schema", here, f"{key} is not supported", _UNSUPPORTED[key])
@@ -82,7 +83,8 @@ def _pattern(validator: Any, pattern: str, instance: object, schema: object) -> 
 
 @lru_cache(maxsize=1)
 def _validator_class() -> Any:  # noqa: ANN401 - jsonschema makes classes at run time
-    return jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": _pattern})
+    library: Any = jsonschema.validators
+    return library.extend(jsonschema.Draft202012Validator, {"pattern": _pattern})
 
 
 def argument_parser(tool: str, schema: JsonObject) -> Parse:

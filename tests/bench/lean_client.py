@@ -11,6 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 MODERN = "2026-07-28"
+TOOL = "directory_get"
+ARGUMENTS = {"person": "Dana Fox"}
 
 
 def tool_call(url: str, tool: str, arguments: dict[str, Any], *, session: str | None = None) -> bytes:

@@ -186,6 +186,7 @@ def test_arguments_that_nobody_can_read_are_refused_and_the_world_goes_on(
 def test_a_fork_is_independent_both_ways(before: list[Op], here: list[Op], there: list[Op]) -> None:
     world = World.open(IMAGE)
     run(world, before)
+    assert world.state_hash() == scratch_hash(world)  # what was hashed so far goes along
     fork = world.fork()
     assert fork.freeze() == world.freeze()
     run(world, here)
@@ -281,7 +282,7 @@ def test_two_hundred_worlds_in_one_process_stay_apart(seed: int) -> None:
 def test_two_processes_with_different_hash_seeds_build_the_same_bytes() -> None:
     root = Path(__file__).parents[2]
     started = [
-        subprocess.Popen(  # noqa: S603 - our own interpreter and module
+        subprocess.Popen(
             [sys.executable, "-m", "tests.servers.notebook"],
             cwd=root,
             env={**os.environ, "PYTHONHASHSEED": seed},

@@ -103,6 +103,7 @@ def find_messages(message: sa.Table, shape: Shape) -> Select:
                 return holds([c.text], values)
 
     # The plus keeps SQLite from going channel by channel through the index: one scan in order is cheaper.
-    channel_id = sa.UnaryExpression(c.channel_id, operator=custom_op("+"))
+    plus: custom_op[str] = custom_op("+")
+    channel_id: sa.ColumnElement[str] = sa.UnaryExpression(c.channel_id, operator=plus)
     readable = channel_id.in_(sa.select(channel.c.id).where(_open(channel)))
     return _shown(message).where(readable, *where(shape, clause)).order_by(_row(message).desc())

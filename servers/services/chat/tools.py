@@ -180,13 +180,11 @@ def search_messages(call: Call, args: SearchMessages) -> JsonObject:
     shape, values = arrange([_condition(call, term) for term in terms])
     rows = call.world.rows(shaped(Message, find_messages, shape), **_rights(call), **values)
     result = page(call, args.query, rows, size=args.page_size, cursor=args.cursor)
-    channels = {
-        channel_id: call.world.get(Channel, channel_id) for channel_id in {row[7] for row in result.items}
-    }
+    places = {row[7] for row in result.items}
+    labels = {channel_id: _label(call, find_channel(call, channel_id)) for channel_id in places}
     messages: list[JsonObject] = []
     for row in result.items:
-        channel = channels[row[7]]
-        message = {"channel_id": row[7], "channel": channel and _label(call, channel), **_message(call, row)}
+        message = {"channel_id": row[7], "channel": labels[row[7]], **_message(call, row)}
         message["text"] = snippet(row[3], terms, SNIPPET)
         if row[4] is not None:
             message["thread_id"] = row[4]
