@@ -98,23 +98,18 @@ def run(
     total = len(environments) * len(made) * trials
     with progress_bar("run", total, quiet=as_json) as advance:
 
-        async def everything() -> None:
-            try:
-                await runs.run(
-                    environments,
-                    made,
-                    out,
-                    trials=trials,
-                    seed=seed,
-                    concurrency=concurrency,
-                    retry_invalid=retry_invalid,
-                    on_progress=lambda done, _total, _last: advance(done),
-                )
-            finally:
-                for agent in made:
-                    await agent.close()
-
-        anyio.run(everything)
+        anyio.run(
+            lambda: runs.run(
+                environments,
+                made,
+                out,
+                trials=trials,
+                seed=seed,
+                concurrency=concurrency,
+                retry_invalid=retry_invalid,
+                on_progress=lambda done, _total, _last: advance(done),
+            )
+        )
     summaries = runs.load_summaries(out)
     if as_json:
         click.echo(json.dumps(results.as_json(summaries)))

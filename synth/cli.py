@@ -24,6 +24,8 @@ from synth.families import FAMILIES
 from synth.families.base import Family
 
 Advance = Callable[[int], None]
+DEMO_COUNT = 12
+DEMO_TRIALS = 3
 
 
 @click.command(epilog="Example: coworkenv synth --count 100 --seed mine --out packs/mine")
@@ -162,3 +164,65 @@ def _show_certificates(console: Console, certificates: Sequence[Certificate]) ->
     kept, harmless = numbers["harmless_kept"], numbers["harmless_total"]
     table.add_row("harmless variants", f"{harmless} pass", f"{kept} passed")
     console.print(table)
+
+
+@click.command(epilog="Example: coworkenv demo --out runs/demo")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/demo"), show_default=True, help="Where everything goes; a new name beside it if it is taken.")
+@click.option("--seed", default="demo", show_default=True, help="The same seed gives the same demo.")
+def demo(out: Path, seed: str) -> None:
+    """See everything once: synthesize, certify, run, report.
+
+    Twelve environments of three workflow families; the oracle, a no-op and a careless agent over real MCP; a table, a run directory and
+    one HTML report. No network, key, GPU or container.
+    """
+    from harness import results, runs  # noqa: PLC0415
+    from harness.agents import scripted  # noqa: PLC0415
+    from harness.report import write_report  # noqa: PLC0415
+
+    console = Console()
+    home = _free(out)
+    families = [family for family in FAMILIES if family.name != "ticket_routing"]
+    console.rule("1. Synthesize and certify", align="left")
+    with progress_bar("synthesize", DEMO_COUNT) as advance:
+        result = anyio.run(_synthesize, DEMO_COUNT, seed, families, (), advance)
+    pack.save(home / "pack", result.accepted, {"seed": seed} | result.summary())
+    show_synthesis(console, result)
+
+    console.rule("2. Run three agents over MCP", align="left")
+    agents = [scripted.oracle(), scripted.noop(), scripted.careless()]
+    total = len(result.accepted) * len(agents) * DEMO_TRIALS
+    with progress_bar("run", total) as advance:
+        anyio.run(
+            lambda: runs.run(
+                result.accepted,
+                agents,
+                home / "run",
+                trials=DEMO_TRIALS,
+                on_progress=lambda done, _total, _last: advance(done),
+            )
+        )
+    console.rule("3. What they scored", align="left")
+    console.print(results.table(runs.load_summaries(home / "run")))
+    write_report(home / "run", home / "report.html")
+
+    console.rule("4. Look, and go on", align="left")
+    chosen = next(e for e in result.accepted if e.events)
+    console.print(
+        f"Report, every transcript next to what changed: [bold]{home / 'report.html'}[/]\\n\\n"
+        f"Connect an MCP client to a live workplace:\\n  coworkenv serve {home / 'pack'} --id {chosen.id}\\n"
+        f"Run a model through the same environments:\\n"
+        f"  coworkenv run {home / 'pack'} --agent litellm:MODEL --out {home / 'run'}\\n"
+        "Train a small student (needs the train extra):\\n"
+        "  coworkenv train fetch && coworkenv train recipe",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _free(wanted: Path) -> Path:
+    """The first name that is not taken: ``demo``, ``demo-2`` ..."""
+    number, path = 1, wanted
+    while path.exists():
+        number += 1
+        path = wanted.with_name(f"{wanted.name}-{number}")
+    return path

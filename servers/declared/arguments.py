@@ -60,8 +60,8 @@ def _unusable(node: object, where: str, *, names: bool = False) -> Iterator[Prob
             yield Problem("invalid_schema", here, "expected an object, such as {type: string}")
         elif not names and key in _UNSUPPORTED:
             yield Problem("invalid_schema", here, f"{key} is not supported", _UNSUPPORTED[key])
-        elif not names and key == "pattern":
-            yield from _pattern_problems(str(value), here)
+        elif not names and key == "pattern" and isinstance(value, str):
+            yield from _pattern_problems(value, here)
         if names or key not in {"enum", "const", "default", "examples"}:
             yield from _unusable(value, here, names=not names and key in {"properties", "$defs"})
 
