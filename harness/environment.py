@@ -1,11 +1,12 @@
 """An environment: one task in one workplace, as plain data.
 
-One pydantic model, stored as a YAML file by hand or as rows of JSON lines by the thousand (``harness.pack``). It holds the cast, the
-records of every service, the request, what happens meanwhile, the checks and the oracle; it holds no code. Unknown keys are an
-error with a path. ``Environment.image`` validates everything that the types alone cannot show and freezes the world.
+One pydantic model, stored as a YAML file by hand or as rows of JSON lines by the thousand (``harness.pack``).
+It holds the cast, the records of every service, the request, what happens meanwhile, the checks and the
+oracle; it holds no code. Unknown keys are an error with a path. ``Environment.image`` validates everything
+that the types alone cannot show and freezes the world.
 
-The parts that describe other people's business live with it: checks in ``harness.checks``, the simulated user in
-``harness.user``, events in ``servers.events``.
+The parts that describe other people's business live with it: checks in ``harness.checks``, the simulated user
+in ``harness.user``, events in ``servers.events``.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ class Environment(Spec):
     declared: list[ServiceSpec] = Field(default_factory=list[ServiceSpec])
     """Services given as data."""
     tools: list[str] | None = None
-    """The tools that the agent has; None is all of them. A small list keeps a small student's prompt small."""
+    """The tools that the agent has; None is all of them. A small list keeps a small student's prompt
+    small."""
     records: dict[str, list[dict[str, Any]]] = Field(default_factory=dict[str, list[dict[str, Any]]])
     """By full type name, such as ``mail.message``."""
     request: str

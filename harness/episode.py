@@ -1,11 +1,13 @@
 """One episode: an agent at a desk, a user, a changing workplace, and a grade at the end.
 
-In order: open the world; connect over MCP; then, until somebody stops or a budget is spent, ask the agent for a message, run the calls it
-asks for, or let the user answer its words; freeze the world; grade the frozen copy.
+In order: open the world; connect over MCP; then, until somebody stops or a budget is spent, ask the agent for
+a message, run the calls it asks for, or let the user answer its words; freeze the world; grade the frozen
+copy.
 
-Budgets: ``Environment.budget`` counts messages and turns in the simulated world. ``Limits`` are real seconds, each for one thing, so that a
-slow provider is never taken for a slow agent: connecting, one tool call, one message of the agent, the whole episode, grading. At the deadline of an
-episode it is cut, graded as it stands and marked truncated. What ends an episode early is an ``EpisodeFault`` (``harness.errors``).
+Budgets: ``Environment.budget`` counts messages and turns in the simulated world. ``Limits`` are real seconds,
+each for one thing, so that a slow provider is never taken for a slow agent: connecting, one tool call, one
+message of the agent, the whole episode, grading. At the deadline of an episode it is cut, graded as it stands
+and marked truncated. What ends an episode early is an ``EpisodeFault`` (``harness.errors``).
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Whose fault it was: the failure policy of an episode.
 
-A failed episode is data, not a crash. Every exception that can end one is raised or wrapped as an ``EpisodeFault`` with a
-status, and only the episode loop (``harness.episode``) catches them:
+A failed episode is data, not a crash. Every exception that can end one is raised or wrapped as an
+``EpisodeFault`` with a status, and only the episode loop (``harness.episode``) catches them:
 
 * ``failed``: the agent's fault. Scored, like ``done``.
 * ``invalid``: the simulated user, the grader or the environment is at fault. Never scored.
 * ``infra``: provider, network, killed process, disk. Never scored; the same command runs the episode again.
 
-``blame`` is the one boundary that turns foreign exceptions into faults; nothing else in this package catches ``Exception``.
+``blame`` is the one boundary that turns foreign exceptions into faults; nothing else in this package catches
+``Exception``.
 """
 
 from __future__ import annotations

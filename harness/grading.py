@@ -1,15 +1,18 @@
 """Grading: from an outcome to a score vector, a gate and one number.
 
-* ``completion`` and ``communication`` are the weighted shares of the goals of that dimension that hold; a dimension without
-  goals takes the share of all goals.
-* ``constraint`` is the share of guards that hold, and 0 as long as no goal does: keeping still is not keeping rules.
+* ``completion`` and ``communication`` are the weighted shares of the goals of that dimension that hold; a
+  dimension without goals takes the share of all goals.
+* ``constraint`` is the share of guards that hold, and 0 as long as no goal does: keeping still is not keeping
+  rules.
 * ``gate`` is whether all guards hold.
-* ``total`` is 0 when the gate is closed, otherwise the weighted share of all goals that hold. Guards gate, they never
-  add: doing nothing scores 0, because no goal holds at the beginning.
-* ``robustness`` and ``efficiency`` describe *how* a goal was reached and are scaled by ``total``, so they too are 0 for doing nothing:
-  the share of calls that were not refused, and the oracle's number of calls over the agent's, at most 1.
+* ``total`` is 0 when the gate is closed, otherwise the weighted share of all goals that hold. Guards gate,
+  they never add: doing nothing scores 0, because no goal holds at the beginning.
+* ``robustness`` and ``efficiency`` describe *how* a goal was reached and are scaled by ``total``, so they too
+  are 0 for doing nothing: the share of calls that were not refused, and the oracle's number of calls over the
+  agent's, at most 1.
 
-``passed`` means that every check holds. A check that could not decide voids the grade (``score`` is None); it is never 0 or 1.
+``passed`` means that every check holds. A check that could not decide voids the grade (``score`` is None); it
+is never 0 or 1.
 """
 
 from __future__ import annotations

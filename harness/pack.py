@@ -1,7 +1,8 @@
 """Packs: environments on disk.
 
-An environment is one YAML (or JSON) file by hand; a pack is a directory with ``environments.jsonl``, one environment a line, and ``pack.json``, which
-says how it was made and what was proven. ``load`` reads any of the three.
+An environment is one YAML (or JSON) file by hand; a pack is a directory with ``environments.jsonl``, one
+environment a line, and ``pack.json``, which says how it was made and what was proven. ``load`` reads any of
+the three.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def load(path: Path) -> list[Environment]:
     """Read environments from a YAML or JSON file, a file of JSON lines, or a pack directory.
 
     Raises:
-        SpecError: Nothing is there, the text is no YAML or JSON, or an environment does not fit; with file, line and path.
+        SpecError: Nothing is there, the text is no YAML or JSON, or an environment does not fit; with file,
+        line and path.
     """
     environments = list(_read(path))
     if not environments:

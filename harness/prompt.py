@@ -1,6 +1,7 @@
 """What an agent reads before it begins: for whom it works, what time it is, the standing rules.
 
-Short on purpose: a compact student pays for every token in every episode. What the tools do stands in their own descriptions.
+Short on purpose: a compact student pays for every token in every episode. What the tools do stands in their
+own descriptions.
 """
 
 from __future__ import annotations

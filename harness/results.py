@@ -131,7 +131,8 @@ def table(
 ) -> RenderableType:
     """The tables of a run, for a terminal of at least 100 columns."""
     results = tabulate(summaries, ks=ks, method=method)
-    return Group(_score_table(results), *_family_tables(results), _effort_table(results))
+    tables = [_score_table(results), *_family_tables(results), _effort_table(results)]
+    return Group(*(part for one in tables for part in (one, "")))
 
 
 def as_json(
@@ -145,7 +146,7 @@ def as_json(
 def interval_text(estimate: Estimate) -> str:
     """An estimate with its interval: ``0.84 ±0.06``; a dash where nothing was scored."""
     if estimate.value is None:
-        return "–"
+        return "-"
     if estimate.t_interval is None:
         return f"{estimate.value:.2f}"
     return f"{estimate.value:.2f} ±{estimate.t_interval.high - estimate.value:.2f}"
@@ -153,7 +154,7 @@ def interval_text(estimate: Estimate) -> str:
 
 def level_text(level: int | None) -> str:
     """A level, or a dash for environments without one."""
-    return "–" if level is None else str(level)
+    return "-" if level is None else str(level)
 
 
 def _agent_result(name: str, group: Sequence[Summary], ks: Sequence[int], method: Method) -> AgentResult:
@@ -228,7 +229,7 @@ def _score_table(results: Results) -> Table:
             _share_text(one.share("invalid"), "yellow"),
             _share_text(one.share("infra"), "yellow"),
             Text(interval_text(one.score), style=_colour(one.score.value)),
-            interval_text(one.pass_at[1]) if 1 in one.pass_at else "–",
+            interval_text(one.pass_at[1]) if 1 in one.pass_at else "-",
         ]
         if most > 1:
             row += [interval_text(one.pass_at[most]), interval_text(one.pass_hat[most])]
@@ -298,7 +299,7 @@ def _table(title: str) -> Table:
 
 def _cell_text(cell: Cell | None) -> Text:
     if cell is None or cell.score is None:
-        return Text("–", style="dim")
+        return Text("-", style="dim")
     return Text(f"{cell.score:.2f}", style=_colour(cell.score))
 
 

@@ -1,7 +1,7 @@
 """The full record of one episode.
 
-A trajectory holds nothing that depends on the wall clock or the machine: the same environment, agent and seed give the same bytes. What it
-cost in real time stands in the episode's summary (``harness.runs``).
+A trajectory holds nothing that depends on the wall clock or the machine: the same environment, agent and seed
+give the same bytes. What it cost in real time stands in the episode's summary (``harness.runs``).
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ class Trajectory(Model):
     seed: int
     status: Status
     reason: str
-    """Why the episode ended: ``user_stop``, ``agent_stop``, ``max_steps``, ``max_turns``, ``deadline``, or what broke."""
+    """Why the episode ended: ``user_stop``, ``agent_stop``, ``max_steps``, ``max_turns``, ``deadline``, or
+    what broke."""
     truncated: bool
     messages: list[MessageRecord]
     tools: list[dict[str, Any]]

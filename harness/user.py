@@ -1,12 +1,14 @@
 """The simulated user: what the person who asked says during an episode.
 
-The scripted user is deterministic and needs no model. It knows *facts*, each with a disclosure rule; it may *correct* the request
-at a given turn; and it stops in a typed way (``UserReply.stop``), never by a magic word in a text. Which facts it disclosed is
-recorded, so a check can require that the agent asked before it acted.
+The scripted user is deterministic and needs no model. It knows *facts*, each with a disclosure rule; it may
+*correct* the request at a given turn; and it stops in a typed way (``UserReply.stop``), never by a magic word
+in a text. Which facts it disclosed is recorded, so a check can require that the agent asked before it acted.
 
-Who speaks when: the agent's turn ends when it says something without calling a tool. Then the user answers or stops.
+Who speaks when: the agent's turn ends when it says something without calling a tool. Then the user answers or
+stops.
 
-Not promised: understanding. A question is recognised by its topic words; a user who knows nothing about a question says so.
+Not promised: understanding. A question is recognised by its topic words; a user who knows nothing about a
+question says so.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ class UserFact(Spec):
     text: str
     """How the user says it."""
     disclose: Literal["volunteered", "when_asked", "never"] = "when_asked"
-    """``volunteered``: with the user's first answer, asked or not. ``never``: the user does not want to say it."""
+    """``volunteered``: with the user's first answer, asked or not. ``never``: the user does not want to say
+    it."""
     topics: list[str] = Field(default_factory=list[str])
     """Words that show that a question is about this."""
 

@@ -118,7 +118,7 @@ class Call:
 
     def local(self, instant: int, timezone: str | None = None) -> str:
         """An instant as ISO time with offset in the caller's (or the given) time zone."""
-        return datetime.fromtimestamp(instant, zone(timezone or self.person.timezone)).isoformat()
+        return local_time(instant, timezone or self.person.timezone)
 
     def instant(self, text: str, argument: str) -> int:
         """Read a time argument: ISO, with offset or in the caller's own zone.
@@ -146,6 +146,12 @@ class Call:
 def zone(name: str) -> ZoneInfo:
     """The time zone of an IANA name, kept for the life of the process."""
     return ZoneInfo(name)
+
+
+@lru_cache(maxsize=16384)
+def local_time(instant: int, timezone: str) -> str:
+    """An instant as ISO time with the offset of an IANA zone; pages of records ask for the same ones again and again."""
+    return datetime.fromtimestamp(instant, zone(timezone)).isoformat()
 
 
 def input_schema(model: type[BaseModel]) -> JsonObject:

@@ -5,8 +5,8 @@ turn pays only for the tokens that are new to it, and conversations that start a
 one task) compute their common beginning once. Random streams belong to requests, not to the process.
 
 Why not transformers' own continuous batching: with the 135M student on two cores (float32, 32 tokens sampled
-after 300, prefill included, by ``tests.bench.student_engine``) it gives 9.8, 14.7 and 18.1 tokens/s for 1, 4 and
-8 episodes, and plain ``model.generate`` 12, 25 and 32. This engine gives 12, 23 and 29 on first turns, 15, 30
+after 300, prefill included; ``tests.bench.student_engine`` repeats it) it gives 9.8, 14.7 and 18.1 tokens/s
+for 1, 4 and 8 episodes, and plain ``model.generate`` 12, 25 and 32. This engine gives 12, 23 and 29 on first turns, 15, 30
 and 37 on second turns, 11, 32 and 54 for a group with one prompt. Continuous batching also draws all requests
 from one random stream and is greedy or not as a whole, so an episode could not be repeated from its seed.
 

@@ -1,8 +1,9 @@
 """The seam between the episode loop and an agent.
 
-An agent is anything that can be asked for its next message. The loop tells it what is new (never the whole conversation again) and
-gets one assistant message back: words for the user, or tool calls. A teacher behind an API, a student that keeps one growing list of
-token ids, the oracle and a script all fit; none of them touches the world except through the calls it asks for.
+An agent is anything that can be asked for its next message. The loop tells it what is new (never the whole
+conversation again) and gets one assistant message back: words for the user, or tool calls. A teacher behind
+an API, a student that keeps one growing list of token ids, the oracle and a script all fit; none of them
+touches the world except through the calls it asks for.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class Briefing:
     """What an agent is told when an episode begins."""
 
     environment: Environment
-    """For agents that play the environment's own oracle or a mutant of it. A model agent never looks into it."""
+    """For agents that play the environment's own oracle or a mutant of it. A model agent never looks into
+    it."""
     system: str
     tools: tuple[ToolSpec, ...]
     seed: int
@@ -55,7 +57,8 @@ class Session(Protocol):
     async def act(self, news: Sequence[Message]) -> AgentTurn:
         """Take in what is new and give the next message.
 
-        The first call brings the system message and the request; later ones bring tool results or what the user said.
+        The first call brings the system message and the request; later ones bring tool results or what the
+        user said.
 
         Raises:
             EpisodeFault: With the status that says whose fault it is.

@@ -1,13 +1,14 @@
 """Agents without a model: the oracle, scripts, and the agents that must score 0.
 
-``ScriptedAgent`` plays a list of steps (``harness.environment.Step``): calls with references to earlier results, and words. The oracle is
-that with the environment's own steps; mutants are that with other steps (``synth.certify``).
+``ScriptedAgent`` plays a list of steps (``harness.environment.Step``): calls with references to earlier
+results, and words. The oracle is that with the environment's own steps; mutants are that with other steps
+(``synth.certify``).
 
 * ``NoopAgent`` says nothing useful and stops.
 * ``ReadOnlyAgent`` calls every reading tool that needs no arguments, and stops.
 * ``ClaimAgent`` says it is all done, naming everything it could find in the request.
-* ``CarelessAgent`` plays the oracle without looking: it skips every step that only reads, sends what should be a draft, and says
-  it is done. It is the demo's example of an agent that looks right in a call log.
+* ``CarelessAgent`` plays the oracle without looking: it skips every step that only reads, sends what should
+  be a draft, and says it is done. It is the demo's example of an agent that looks right in a call log.
 """
 
 from __future__ import annotations

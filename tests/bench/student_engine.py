@@ -2,8 +2,8 @@
 
 Run ``python -m tests.bench.student_engine [FOLDER]`` with a fetched model, on an otherwise idle machine. Each
 case asks for 32 tokens after 300, for 1, 4 and 8 episodes at once: a first turn, a second turn (40 new tokens
-in the context), and a group of rollouts that share their prompt. Numbers are sampled tokens per second of wall
-time, prefill included.
+in the context), and a group of rollouts that share their prompt. Numbers are sampled tokens per second of
+wall time, prefill included.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from transformers import ContinuousBatchingConfig, GenerationConfig, PreTrainedM
 from training.engine_transformers import TransformersEngine
 from training.models import DEFAULT_FOLDER, load_model
 
-NEW, PROMPT, ROUNDS = 32, 300, 1
+NEW, PROMPT, ROUNDS = 32, 300, 3
 
 
 def prompts(count: int, vocabulary: int) -> list[list[int]]:

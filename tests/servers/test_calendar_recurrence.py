@@ -134,7 +134,7 @@ def _list(values: set[int] | set[str]) -> str:
     return ",".join(str(value) for value in sorted(values, key=str))
 
 
-starts = st.datetimes(datetime(2024, 1, 1), datetime(2027, 12, 31)).map(
+starts = st.datetimes(datetime.fromisoformat("2024-01-01"), datetime.fromisoformat("2027-12-31")).map(
     lambda moment: moment.replace(minute=moment.minute // 15 * 15, second=0, microsecond=0)
 )
 

@@ -25,7 +25,7 @@ from servers.services.calendar.moments import (
     zone_problem,
 )
 from servers.services.calendar.records import Event, occurrence_id
-from servers.services.calendar.recurrence import Series, is_occurrence, parse_rule
+from servers.services.calendar.recurrence import Series, is_occurrence, occurrences, parse_rule
 from servers.services.calendar.series import start_problem
 from servers.services.calendar.store import ALL
 from servers.world import World
@@ -46,8 +46,8 @@ def check(records: Mapping[str, Mapping[str, Record]], start: int) -> list[Probl
             problems.append(Problem("unknown_timezone", f"{where}.timezone", zone_problem(timezone)))
             continue
         problems += _people_problems(event, where, people, domains)
-        problems += _time_problems(event, where, timezone)
-        problems += _series_problems(event, where, events, people)
+        wrong_times = list(_time_problems(event, where, timezone))
+        problems += wrong_times or _series_problems(event, where, events, people)
     return problems
 
 
@@ -109,7 +109,7 @@ def _people_problems(event: Event, where: str, people: People, domains: set[str]
 
 
 def _time_problems(event: Event, where: str, timezone: str) -> Iterator[Problem]:
-    if not (FIRST_INSTANT + DAY <= event.start < LAST_INSTANT and event.end < LAST_INSTANT + LONGEST):
+    if not (_in_calendar(event.start) and _in_calendar(event.end)):
         yield Problem("impossible_time", f"{where}.start", "the calendar goes from 1970 to 2100")
         return
     if event.end <= event.start:
@@ -157,8 +157,11 @@ def _series_problems(
             f"Write {expected}.",
         )
     series = events[event.series_id]
-    if not _happens(Series(series.recurrence, series.start, _timezone(series, people)), event.original_start):
-        yield Problem("no_occurrence", f"{where}.original_start", f"{event.series_id!r} does not happen then")
+    plan = Series(series.recurrence, series.start, _timezone(series, people))
+    if _sound(series, plan) and not _happens(plan, event.original_start):
+        where = f"{where}.original_start"
+        words = f"{event.series_id!r} does not happen then"
+        yield Problem("no_occurrence", where, words, _nearest(plan, event.original_start))
 
 
 def _rule_problems(event: Event, where: str, series: Series) -> Iterator[Problem]:
@@ -171,16 +174,32 @@ def _rule_problems(event: Event, where: str, series: Series) -> Iterator[Problem
     if problem is not None:
         yield Problem("bad_recurrence", f"{where}.recurrence", problem)
     for number, gone in enumerate(event.excluded):
-        if not is_occurrence(series, gone):
+        if not _happens(series, gone):
+            where_gone = f"{where}.excluded[{number}]"
             yield Problem(
-                "no_occurrence",
-                f"{where}.excluded[{number}]",
-                f"the series does not happen at {iso_utc(gone)}",
+                "no_occurrence", where_gone, "the series does not happen then", _nearest(series, gone)
             )
 
 
-def _happens(series: Series, start: int) -> bool:
+def _sound(event: Event, series: Series) -> bool:
+    """Whether a series can be expanded; what is wrong with one that cannot is reported where it stands."""
+    if not (series.recurrence and known_zone(series.timezone) and _in_calendar(event.start)):
+        return False
     try:
-        return bool(series.recurrence) and known_zone(series.timezone) and is_occurrence(series, start)
+        parse_rule(series.recurrence)
     except ValueError:
-        return True  # the rule itself is reported where it stands
+        return False
+    return True
+
+
+def _happens(series: Series, start: int) -> bool:
+    return _in_calendar(start) and is_occurrence(series, start)
+
+
+def _nearest(series: Series, start: int) -> str | None:
+    near = occurrences(series, start - DAY, start + DAY) if _in_calendar(start) else []
+    return f"Write {iso_utc(near[0])}." if near else None
+
+
+def _in_calendar(instant: int) -> bool:
+    return FIRST_INSTANT + DAY <= instant < LAST_INSTANT

@@ -1,0 +1,421 @@
+"""The importer on real tasks (read from the checkout beside the repository) and on a sample of our own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness.environment import Environment
+from servers.desk import Desk, agent_desk
+from servers.errors import SpecError
+from servers.records import iso_utc
+from servers.world import World
+from synth.importers.claw_eval import ImportedTask, import_task, to_environment
+from tests.support import over_mcp
+from tests.synth.claw_calls import any_arguments, entity_of, tools_of, valid_arguments
+
+ROOT = Path(__file__).parents[2]
+REAL = ROOT.parent / "shared" / "claw-eval" / "tasks"
+SAMPLE = ROOT / "tests" / "data" / "claw_eval" / "tasks" / "T900_sample"
+TASKS = sorted(path.parent for path in REAL.glob("*/task.yaml")) or [REAL / "missing"]
+
+
+@pytest.fixture(params=TASKS, ids=lambda path: path.name)
+def folder(request: pytest.FixtureRequest) -> Path:
+    """The folder of one real task."""
+    assert REAL.is_dir(), f"the benchmark's tasks are missing: expected them in {REAL}"
+    return request.param
+
+
+def open_desk(task: ImportedTask) -> Desk:
+    environment = to_environment(task)
+    return agent_desk(World.open(environment.image), environment.exposed)
+
+
+def ask(desk: Desk, tool: str, **arguments: Any) -> dict[str, Any]:
+    result = desk.call(tool, arguments)
+    assert result.ok, result.text
+    assert result.value is not None
+    return result.value
+
+
+def refuse(desk: Desk, tool: str, **arguments: Any) -> str:
+    result = desk.call(tool, arguments)
+    assert not result.ok, result.text
+    return result.text
+
+
+def sample() -> ImportedTask:
+    return import_task(SAMPLE)
+
+
+# ---------------------------------------------------------------------- real tasks
+
+
+@pytest.mark.anyio
+async def test_agents_see_exactly_the_tools_that_a_task_declares(folder: Path) -> None:
+    declared = yaml.safe_load((folder / "task.yaml").read_text(encoding="utf-8")).get("tools") or []
+    async with over_mcp(open_desk(import_task(folder))) as agent:
+        listed = (await agent.client.list_tools()).tools
+    shown = {tool.name: (tool.description, tool.input_schema) for tool in listed}
+    assert shown == {tool["name"]: (tool["description"], tool["input_schema"]) for tool in declared}
+    assert len(listed) == len(declared)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("all_arguments", [False, True], ids=["required", "all"])
+async def test_every_tool_answers_valid_calls_or_says_why_it_is_not_available(
+    folder: Path, all_arguments: bool
+) -> None:
+    task = import_task(folder)
+    for service, tool in tools_of(task):
+        async with over_mcp(open_desk(task)) as agent:
+            if tool.does.operation == "unavailable":
+                arguments = {name: "x" for name in tool.input_schema.get("required", [])}
+                words = await agent.refused(tool.name, **arguments)
+                assert "workplace" in words
+            else:
+                arguments = valid_arguments(task, service, tool, all_arguments=all_arguments)
+                answer = await agent.ok(tool.name, **arguments)
+                assert answer
+
+
+def test_what_is_created_is_there_afterwards(folder: Path) -> None:
+    task = import_task(folder)
+    for service, tool in tools_of(task):
+        if tool.does.operation not in {"create", "append"}:
+            continue
+        desk, entity = open_desk(task), entity_of(service, tool)
+        arguments = valid_arguments(task, service, tool, all_arguments=True)
+        made = ask(desk, tool.name, **arguments)
+        change = next(change for change in desk.world.changes() if change.operation == "created")
+        assert change.key == made[entity.key]
+        assert change.after is not None
+        assert arguments.items() <= change.after.items()
+        for other_service, other in tools_of(task):
+            if other_service is service and other.does.operation in {"list", "search", "get"}:
+                assert shows(desk, task, service, other, entity.name, made[entity.key]), (tool.name, other.name)
+
+
+def shows(desk: Desk, task: ImportedTask, service: Any, tool: Any, entity: str, key: str) -> bool:
+    """Whether a reading tool shows a record; true for a tool that has nothing to do with it."""
+    does = tool.does
+    about = does.entity == entity
+    related = [item for item in does.related if item.entity == entity]
+    if not about and not related:
+        return True
+    if about and does.operation == "get" and getattr(does, "items", None) is None:
+        return ask(desk, tool.name, **{does.target.argument: key})[entity_of(service, tool).key] == key
+    if not about and does.operation == "get":
+        return key in json.dumps(ask(desk, tool.name, **valid_arguments(task, service, tool, all_arguments=False)))
+    if getattr(does, "items", None) is not None:
+        return True
+    arguments = valid_arguments(task, service, tool, all_arguments=False)
+    arguments |= {name: "all" for name in tool.input_schema["properties"] if name == "status"}
+    arguments |= {does.query.argument: ""} if does.query is not None else {}
+    return key in json.dumps(ask(desk, tool.name, **arguments))
+
+
+def test_what_is_changed_reads_so_afterwards(folder: Path) -> None:
+    task = import_task(folder)
+    for service, tool in tools_of(task):
+        if tool.does.operation not in {"update", "transition"}:
+            continue
+        desk, entity = open_desk(task), entity_of(service, tool)
+        arguments = valid_arguments(task, service, tool, all_arguments=True)
+        arguments |= {
+            name: "changed" for name, schema in tool.input_schema["properties"].items()
+            if schema["type"] == "string" and name != tool.does.target.argument
+        }  # fmt: skip
+        ask(desk, tool.name, **arguments)
+        get = next(
+            (o for s, o in tools_of(task) if s is service and o.does.operation == "get" and o.does.entity == entity.name),
+            None,
+        )
+        key = arguments[tool.does.target.argument]
+        if get is not None:
+            assert arguments.items() <= ask(desk, get.name, **{get.does.target.argument: key}).items()
+        change = next(change for change in desk.world.changes() if change.key == key)
+        assert change.operation == "updated"
+        assert change.before is not None
+        assert change.after is not None
+        unchanged = change.before.keys() - set(change.fields)
+        assert len(unchanged) >= len(change.before) - len(arguments) - 2
+
+
+def test_records_read_exactly_as_the_fixtures_have_them(folder: Path) -> None:
+    task = import_task(folder)
+    desk = open_desk(task)
+    fixtures = [record for path in sorted(folder.rglob("fixtures/**/*.json")) for record in json.loads(path.read_text("utf-8"))]
+    kept = [record for records in task.records.values() for record in records]
+    assert all(record in kept for record in fixtures)
+    for service, tool in tools_of(task):
+        if tool.does.operation == "get" and tool.does.items is None:
+            key = entity_of(service, tool).key
+            related = {item.name for item in tool.does.related}
+            for record in task.records.get(f"{service.name}.{tool.does.entity}", []):
+                shown = ask(desk, tool.name, **{tool.does.target.argument: record[key]})
+                assert {name: value for name, value in shown.items() if name not in related} == record
+
+
+def test_arguments_that_are_not_declared_are_refused_with_those_that_are(folder: Path) -> None:
+    task = import_task(folder)
+    desk = open_desk(task)
+    for _, tool in tools_of(task):
+        words = refuse(desk, tool.name, made_up_argument="x")
+        assert "made_up_argument is not an argument" in words
+        assert all(name in words for name in tool.input_schema.get("properties", {}))
+
+
+def test_no_record_of_something_that_happened_lies_after_the_start(folder: Path) -> None:
+    task = import_task(folder)
+    start = iso_utc(task.start)
+    for name, records in task.records.items():
+        for record in records:
+            for field in ("created_at", "published_at", "last_run", "last_verified"):
+                if record.get(field) is not None and str(record[field]).endswith("Z"):
+                    assert record[field] <= start, (name, record[field], start)
+
+
+def test_the_same_folder_gives_the_same_environment(folder: Path) -> None:
+    first, again = to_environment(import_task(folder)), to_environment(import_task(folder))
+    assert first.digest == again.digest
+    assert first.image.workplace is again.image.workplace
+    assert Environment.parse(first.dump()).digest == first.digest
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_valid_arguments_break_a_tool_of_a_real_task(data: st.DataObject) -> None:
+    assert REAL.is_dir(), f"the benchmark's tasks are missing: expected them in {REAL}"
+    task = import_task(data.draw(st.sampled_from(TASKS)))
+    call_at_random(task, data)
+
+
+def call_at_random(task: ImportedTask, data: st.DataObject) -> None:
+    """A broken tool raises ServiceFault here; a refusal is an answer."""
+    desk = open_desk(task)
+    tools = [tool for _, tool in tools_of(task)]
+    for _ in range(8 if tools else 0):
+        tool = data.draw(st.sampled_from(tools))
+        arguments = data.draw(any_arguments(tool.input_schema))
+        desk.call(tool.name, arguments)
+
+
+# ---------------------------------------------------------------------- the sample
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_valid_arguments_break_a_tool_of_the_sample(data: st.DataObject) -> None:
+    call_at_random(sample(), data)
+
+
+def test_every_argument_of_the_sample_is_used_or_a_warning_says_it_is_not() -> None:
+    codes = {(warning.code, warning.where) for warning in sample().warnings}
+    assert codes == {
+        ("missing_fixture", "services.crm"),
+        ("missing_fixture", "services.caption"),
+        ("duplicate_id", "services.web[1].url"),
+        ("odd_key", "services.lab[0].sample_id"),
+        ("duplicate_id", "services.lab[2].sample_id"),
+        ("odd_key", "services.lab[3].sample_id"),
+        ("odd_fixture", "services.lab"),
+        ("unknown_tool", "tools.lab_calibrate"),
+    } - ({("unknown_tool", "tools.lab_calibrate")} if "lab_calibrate" in {w.where for w in sample().warnings} else set())
+
+
+def test_everything_else_of_the_task_file_is_kept() -> None:
+    task = sample()
+    assert (task.max_turns, task.timeout_seconds, task.max_rounds) == (12, 300, 5)
+    assert task.persona == "You run a small laboratory."
+    assert task.rules == ("Ask when something is missing.",)
+    assert task.attachments == ("fixtures/media/label.png",)
+    assert task.metadata["made_up_key"] == "kept"
+    environment = to_environment(task)
+    assert environment.budget.steps == 12
+    assert environment.meta["persona"] == task.persona
+
+
+def test_the_principal_is_the_owner_of_the_mailbox_and_time_goes_on_after_the_newest_mail() -> None:
+    task = sample()
+    assert task.principal == "tom@lab.example"
+    assert task.timezone == "Europe/Berlin"
+    assert iso_utc(task.start) == "2026-04-20T07:35:00Z"
+    names = {person.email: person.name for person in task.cast}
+    assert names["ines@lab.example"] == "Ines Kolb"
+    assert [person.email for person in task.cast if person.external] == ["vendor@cold.example"]
+
+
+def test_mail_of_the_last_days_comes_newest_first_without_bodies() -> None:
+    desk = open_desk(sample())
+    recent = ask(desk, "gmail_list_messages")
+    assert [mail["message_id"] for mail in recent["messages"]] == ["msg_041"]
+    assert "body" not in recent["messages"][0]
+    assert recent["messages"][0]["x_priority"] == 1
+    everything = ask(desk, "gmail_list_messages", days_back=60)
+    assert [mail["message_id"] for mail in everything["messages"]] == ["msg_041", "msg_042"]
+
+
+def test_sent_mail_and_drafts_are_in_the_mailbox_with_ids_that_go_on() -> None:
+    desk = open_desk(sample())
+    sent = ask(desk, "gmail_send_message", to="ines@lab.example", subject="Re: Freezer two", body="On my way")
+    draft = ask(
+        desk, "gmail_save_draft", to="vendor@cold.example", subject="Re: Offer", body="?", reply_to_message_id="msg_042"
+    )
+    assert (sent["message_id"], draft["message_id"]) == ("msg_043", "msg_044")
+    mails = {mail["message_id"]: mail for mail in ask(desk, "gmail_list_messages")["messages"]}
+    assert (mails["msg_043"]["labels"], mails["msg_044"]["labels"]) == (["SENT"], ["DRAFT"])
+    assert mails["msg_043"]["from"] == "tom@lab.example"
+    words = refuse(desk, "gmail_save_draft", to="a", subject="b", body="c", reply_to_message_id="msg_999")
+    assert "there is no message 'msg_999'" in words
+
+
+def test_a_fixture_of_another_task_is_used_when_the_task_names_it() -> None:
+    desk = open_desk(sample())
+    day = ask(desk, "calendar_list_events", start_date="2026-04-21", end_date="2026-04-21")
+    assert [event["event_id"] for event in day["events"]] == ["evt_007"]
+    made = ask(
+        desk, "calendar_create_event", title="Delivery", start_time="2026-04-21T09:00:00", end_time="2026-04-21T09:30:00"
+    )
+    day = ask(desk, "calendar_list_events", start_date="2026-04-21", end_date="2026-04-21")
+    assert [event["event_id"] for event in day["events"]] == [made["event_id"], "evt_007"]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "words"),
+    [
+        ("next Tuesday", "2026-04-21T09:00", "'next Tuesday' is not a time"),
+        ("2026-04-21T10:00", "2026-04-21T09:00", "end_time lies before start_time"),
+    ],
+)
+def test_an_event_at_no_time_or_with_its_end_first_is_refused(start: str, end: str, words: str) -> None:
+    desk = open_desk(sample())
+    assert words in refuse(desk, "calendar_create_event", title="x", start_time=start, end_time=end)
+
+
+def test_stock_status_follows_from_quantity_and_reorder_level() -> None:
+    desk = open_desk(sample())
+
+    def names(status: str) -> list[str]:
+        return [item["name"] for item in ask(desk, "inventory_list_items", status=status)["products"]]
+
+    assert names("out_of_stock") == ["Tube rack"]
+    assert names("low_stock") == ["Pipette"]
+    assert names("normal") == ["Gloves"]
+    assert len(names("all")) == 3
+
+
+def test_an_order_is_seen_with_its_product_and_only_of_products_that_exist() -> None:
+    desk = open_desk(sample())
+    order = ask(desk, "inventory_create_order", product_id="EQ-9", quantity=12)
+    product = ask(desk, "inventory_get_item", product_id="EQ-9")
+    assert product["quantity"] == 3
+    assert [(item["order_id"], item["quantity"]) for item in product["orders"]] == [(order["order_id"], 12)]
+    assert "EQ-9" in refuse(desk, "inventory_create_order", product_id="EQ-99", quantity=1)
+
+
+def test_the_web_is_what_the_fixtures_hold() -> None:
+    desk = open_desk(sample())
+    results = ask(desk, "web_search", query="freezer comparison")["results"]
+    assert [result["title"] for result in results] == ["Freezers compared"]
+    assert ask(desk, "web_search", query="xylophone banana")["results"] == []
+    assert ask(desk, "web_fetch", url=results[0]["url"])["content"] == "Long text"
+    assert "there is no page" in refuse(desk, "web_fetch", url="https://other.example")
+    ask(desk, "send_notification", channel="sms", message="hello")
+    assert [change.type for change in desk.world.changes()] == ["web.notification"]
+
+
+def test_jobs_are_filtered_by_last_status_and_by_being_enabled() -> None:
+    desk = open_desk(sample())
+
+    def ids(**arguments: Any) -> list[str]:
+        return [job["job_id"] for job in ask(desk, "scheduler_list_jobs", **arguments)["jobs"]]
+
+    assert ids(status="failed") == ids(status="enabled") == ids(tag="data") == ids(enabled=True) == ["JOB-001"]
+    assert ids(status="disabled") == ["JOB-002"]
+    history = ask(desk, "scheduler_job_history", job_id="JOB-001", limit=1)
+    assert history["execution_history"] == [{"run_at": "2026-04-20T02:00:00+02:00", "status": "failed"}]
+    assert history["total"] == 2
+
+
+def test_a_filter_that_finds_nothing_names_the_values_there_are() -> None:
+    answer = ask(open_desk(sample()), "scheduler_list_jobs", status="broken")
+    assert "failed, success" in answer["note"]
+
+
+def test_feeds_are_gathered_from_their_articles() -> None:
+    desk = open_desk(sample())
+    feeds = ask(desk, "rss_list_feeds")["feeds"]
+    assert [(feed["name"], feed["article_count"]) for feed in feeds] == [("Lab Weekly", 2), ("Money Daily", 1)]
+    assert [feed["name"] for feed in ask(desk, "rss_list_feeds", category="goods")["feeds"]] == ["Lab Weekly"]
+    feed = ask(desk, "rss_get_feed", feed_name="lab weekly")
+    assert [article["title"] for article in feed["articles"]] == ["Cold chains", "New tubes"]
+    articles = ask(desk, "rss_list_articles", feed_name="Money")["articles"]
+    assert [article["title"] for article in articles] == ["Grants"]
+
+
+def test_an_unknown_service_works_by_verbs_and_by_the_shape_of_its_fixture() -> None:
+    desk = open_desk(sample())
+    assert ask(desk, "lab_list_samples")["total"] == 4
+    assert ask(desk, "lab_find_samples", phrase="donor plasma")["samples"][0]["sample_id"] == "S-18"
+    assert [s["sample_id"] for s in ask(desk, "lab_list_samples", min_amount=2.6)["samples"]] == ["17"]
+    odd = ask(desk, "lab_get_sample", sample_id="17")
+    assert odd["_hidden"] == [1]
+    assert odd["nested"] == {"deep": [{"x": None}]}
+    assert (odd["key"], odd["json"], odd["model_name"], odd["Label"]) == ("kept", "a", "kept too", "other case")
+    ask(desk, "lab_archive_sample", sample_id="S-18", reason="used up")
+    archived = ask(desk, "lab_get_sample", sample_id="s-18")
+    assert (archived["status"], archived["reason"], archived["state"]) == ("archived", "used up", "thawed")
+
+
+def test_what_is_not_here_says_so() -> None:
+    desk = open_desk(sample())
+    assert "no shell" in refuse(desk, "Bash", command="ls")
+    assert "not part of this workplace" in refuse(desk, "caption_describe_image", image_path="x.png")
+    assert ask(desk, "ocr_extract_text", image_path="x.png")["texts"][0]["text"] == "Best before 2027\n"
+    assert ask(desk, "crm_list_customers", status="active")["customers"] == []
+
+
+def test_a_folder_without_a_task_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"task\.yaml"):
+        import_task(tmp_path)
+
+
+def test_fixture_paths_that_leave_the_collection_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret.json").write_text('[{"message_id": "m1"}]', encoding="utf-8")
+    folder = tmp_path / "collection" / "tasks" / "T1"
+    folder.mkdir(parents=True)
+    task = {
+        "task_id": "T1",
+        "prompt": {"text": "x"},
+        "services": [{"name": "gmail", "env": {"GMAIL_FIXTURES": "../secret.json"}}],
+        "tools": [{"name": "gmail_list_messages", "input_schema": {"type": "object", "properties": {}}}],
+    }
+    (folder / "task.yaml").write_text(yaml.safe_dump(task), encoding="utf-8")
+    imported = import_task(folder)
+    assert imported.records == {}
+    assert [warning.code for warning in imported.warnings] == ["missing_fixture"]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "start"),
+    [
+        ("Today is 2026-05-07. Do it.", "2026-05-07T09:00:00Z"),
+        ("今天是2026年5月7日，请处理。", "2026-05-07T09:00:00Z"),
+        ("Plan the meeting of 2026-05-07.", "2026-05-06T09:00:00Z"),
+        ("Do it.", "2026-03-02T09:00:00Z"),
+    ],
+)
+def test_without_records_the_request_tells_the_day(tmp_path: Path, request_text: str, start: str) -> None:
+    folder = tmp_path / "tasks" / "T1"
+    folder.mkdir(parents=True)
+    task = {"task_id": "T1", "prompt": {"text": request_text}}
+    (folder / "task.yaml").write_text(yaml.safe_dump(task, allow_unicode=True), encoding="utf-8")
+    assert iso_utc(import_task(folder).start) == start
