@@ -14,8 +14,8 @@ kind         holds when
 ``asked``    the user had told a fact before the agent did something
 ===========  ==============================================================================================
 
-A check is a *goal* (its weight counts towards the score) or a *guard* (``guard: true``: it never adds, it only
-gates). Its verdict is PASS, FAIL or ERROR; a check that cannot decide is an ERROR and voids the episode.
+A check is a *goal* (its weight counts towards the score) or a *guard* (``guard: true``: it never adds, it
+only gates). Its verdict is PASS, FAIL or ERROR; a check that cannot decide is an ERROR and voids the episode.
 
 ``harness.check_compiler`` finds every wrong name before an episode does; ``run_checks`` decides on an
 ``Outcome`` in well under a millisecond.
@@ -75,7 +75,7 @@ class CheckBase(Spec):
     """Gates the score instead of adding to it."""
     dimension: Literal["completion", "communication"] = "completion"
     """The part of the score vector that a goal counts towards."""
-    weight: float = Field(default=1.0, gt=0)
+    weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     needs: list[str] = Field(default_factory=list[str])
     """Ids of checks without which this one counts for nothing: a report of work that was not done is worth
     nothing."""
@@ -189,7 +189,7 @@ Check = Annotated[
 class CheckResult:
     """What a check decided."""
 
-    check: CheckBase
+    check: Check
     verdict: Verdict
     detail: str
     """Empty for PASS; otherwise what is wrong."""
@@ -199,7 +199,7 @@ class CheckResult:
 class CompiledChecks:
     """Checks with their patterns compiled."""
 
-    checks: tuple[tuple[CheckBase, Decide], ...]
+    checks: tuple[tuple[Check, Decide], ...]
 
 
 def run_checks(compiled: CompiledChecks, outcome: Outcome) -> list[CheckResult]:

@@ -12,19 +12,22 @@ in ``harness.user``, events in ``servers.events``.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import to_json
 
-from harness.checks import Check, CompiledChecks, compile_checks
+from harness.check_compiler import compile_checks
+from harness.checks import Check, CompiledChecks
 from harness.user import UserSpec
 from servers import catalogue
 from servers.declared import ServiceSpec, declared_service
 from servers.desk import expose
-from servers.errors import Problem, SpecError, problems_from
+from servers.errors import Problem, SpecError, problems_from, suggest
 from servers.events import Duration, EventSpec, Spec
 from servers.image import Image, build_image
 from servers.people import Person
@@ -32,10 +35,11 @@ from servers.records import Instant
 from servers.tools import Tool
 
 SCHEMA = "coworkenv/environment/1"
+_KIND_OF_CHECK = re.compile(r"^(checks\[\d+\])\.(?:record|field|changes|calls|order|states|asked)(?=\.|$)")
 
 
 class Step(Spec):
-    """One step of an oracle: a call, words to the user, or waiting; exactly one of them."""
+    """One step of an oracle: a call or words to the user."""
 
     call: str | None = None
     """A tool."""
@@ -88,8 +92,7 @@ class Environment(Spec):
     declared: list[ServiceSpec] = Field(default_factory=list[ServiceSpec])
     """Services given as data."""
     tools: list[str] | None = None
-    """The tools that the agent has; None is all of them. A small list keeps a small student's prompt
-    small."""
+    """The tools that the agent has; None is all of them. A short list keeps a student's prompt short."""
     records: dict[str, list[dict[str, Any]]] = Field(default_factory=dict[str, list[dict[str, Any]]])
     """By full type name, such as ``mail.message``."""
     request: str
@@ -116,7 +119,7 @@ class Environment(Spec):
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise SpecError(problems_from(error, ""), source) from None
+            raise SpecError([_plain_path(problem) for problem in problems_from(error, "")], source) from None
 
     def dump(self) -> dict[str, Any]:
         """Plain data that ``parse`` reads back; defaults left out."""
@@ -190,10 +193,20 @@ class Environment(Spec):
 def _unknown_steps(environment: Environment, image: Image) -> list[Problem]:
     exposed = set(image.workplace.tools if environment.tools is None else environment.tools)
     return [
-        Problem("unknown_tool", f"oracle[{index}].call", f"the agent has no tool {step.call!r}")
+        Problem(
+            "unknown_tool",
+            f"oracle[{index}].call",
+            f"the agent has no tool {step.call!r}",
+            suggest(step.call, exposed),
+        )
         for index, step in enumerate(environment.oracle)
         if step.call is not None and step.call not in exposed
     ]
+
+
+def _plain_path(problem: Problem) -> Problem:
+    """Without the kind of check that pydantic puts into a path: a file has no ``checks[0].record.typ``."""
+    return replace(problem, where=_KIND_OF_CHECK.sub(r"\1", problem.where, count=1))
 
 
 def _sorted(value: Any) -> Any:  # noqa: ANN401 - JSON

@@ -7,21 +7,24 @@ copy.
 Budgets: ``Environment.budget`` counts messages and turns in the simulated world. ``Limits`` are real seconds,
 each for one thing, so that a slow provider is never taken for a slow agent: connecting, one tool call, one
 message of the agent, the whole episode, grading. At the deadline of an episode it is cut, graded as it stands
-and marked truncated. What ends an episode early is an ``EpisodeFault`` (``harness.errors``).
+and marked truncated; time that a message waited in a queue (``AgentTurn.queued``) is not counted. What ends
+an episode early is an ``EpisodeFault`` (``harness.errors``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import mcp
 import mcp_types
 from pydantic_core import from_json, to_json
 
 from harness.agents.base import Agent, AgentTurn, Briefing, Session, Usage
+from harness.checks import CheckResult
 from harness.environment import Environment
 from harness.errors import EpisodeFault, Status, blame
 from harness.grading import Grade, grade
@@ -89,7 +92,10 @@ class Conversation:
                 role=message.role,
                 content=message.content,
                 at=iso_utc(self.world.now),
-                calls=[CallRecord(id=c.id, name=c.name, arguments=c.arguments, problem=c.problem) for c in message.tool_calls],
+                calls=[
+                    CallRecord(id=call.id, name=call.name, arguments=call.arguments, problem=call.problem)
+                    for call in message.tool_calls
+                ],
                 call_id=message.tool_call_id,
                 is_error=message.is_error,
                 state=state,
@@ -137,6 +143,7 @@ class Episode:
         self.trial = trial
         self.seed = seed
         self.limits = limits
+        self.deadline = anyio.move_on_after(limits.episode)
         self.talk = Conversation(world)
         self.user = ScriptedUser(environment.user)
         self.disclosures: list[Disclosure] = []
@@ -147,33 +154,40 @@ class Episode:
     async def run(self) -> Ending:
         """Let the episode happen; whatever goes wrong becomes its ending."""
         desk = agent_desk(self.world, self.environment.exposed, notices=self.environment.notices)
-        try:
-            with anyio.move_on_after(self.limits.episode) as whole:
-                return await self._connected(desk)
-        except EpisodeFault as fault:
-            return Ending(fault.status, str(fault))
-        if whole.cancelled_caught:
-            return Ending("done", "deadline", truncated=True)
-        raise AssertionError("an episode ends by its ending, a fault or its deadline")
+        with self.deadline:
+            return await self._connected(desk)
+        return Ending("done", "deadline", truncated=True)
 
     async def _connected(self, desk: Desk) -> Ending:
-        server = desk_server(desk, on_fault=self.faults.append)
-        async with mcp.Client(server, mode=MCP_VERSION) as client:
-            with blame("infra", "mcp"), anyio.fail_after(self.limits.connect):
+        async with mcp.Client(desk_server(desk, on_fault=self.faults.append), mode=MCP_VERSION) as client:
+            # Caught in here: the client's task group would wrap what leaves it in an exception group.
+            try:
+                return await self._from_briefing(client)
+            except EpisodeFault as fault:
+                return Ending(fault.status, str(fault))
+
+    async def _from_briefing(self, client: mcp.Client) -> Ending:
+        try:
+            with anyio.fail_after(self.limits.connect), blame("infra", "mcp"):
                 listed = await client.list_tools()
-            self.tools = tuple(ToolSpec(t.name, t.description or "", t.input_schema) for t in listed.tools)
-            briefing = Briefing(self.environment, system_prompt(self.environment), self.tools, self.seed)
+        except TimeoutError:
+            raise EpisodeFault("infra", "mcp", f"no tools within {self.limits.connect:g} s") from None
+        self.tools = tuple(ToolSpec(t.name, t.description or "", t.input_schema) for t in listed.tools)
+        briefing = Briefing(self.environment, system_prompt(self.environment), self.tools, self.seed)
+        with blame("failed", "agent"):
             self.session = await self.agent.begin(briefing)
-            self.talk.hear(Message("system", briefing.system))
-            self.talk.hear(Message("user", self.environment.request))
-            return await self._converse(client, self.session)
+        self.talk.hear(Message("system", briefing.system))
+        self.talk.hear(Message("user", self.environment.request))
+        return await self._converse(client, self.session)
 
     async def _converse(self, client: mcp.Client, session: Session) -> Ending:
         budget = self.environment.budget
         while self.talk.steps < budget.steps:
             turn = await self._ask(session)
+            self.deadline.deadline += turn.queued
             self.talk.speak(turn)
-            self.world.advance(budget.think)
+            with blame("invalid", "environment"):
+                self.world.advance(budget.think)
             for call in turn.message.tool_calls:
                 self.talk.hear(await self._call(client, call))
             if turn.finished:
@@ -186,7 +200,7 @@ class Episode:
 
     async def _ask(self, session: Session) -> AgentTurn:
         try:
-            with anyio.fail_after(self.limits.message):
+            with anyio.fail_after(self.limits.message), blame("failed", "agent"):
                 return await session.act(tuple(self.talk.unheard))
         except TimeoutError:
             raise EpisodeFault("infra", "agent", f"no message within {self.limits.message:g} s") from None
@@ -195,12 +209,11 @@ class Episode:
         if call.problem is not None:
             return Message("tool", call.problem, tool_call_id=call.id, is_error=True)
         try:
-            with anyio.fail_after(self.limits.call):
+            with anyio.fail_after(self.limits.call), blame("infra", "mcp"):
                 result = await client.call_tool(call.name, call.arguments)
         except TimeoutError:
-            raise EpisodeFault("invalid", "environment", f"{call.name} gave no answer within {self.limits.call:g} s") from None
-        except mcp.MCPError as error:
-            raise EpisodeFault("infra", "mcp", str(error)) from error
+            late = f"{call.name} gave no answer within {self.limits.call:g} s"
+            raise EpisodeFault("invalid", "environment", late) from None
         if self.faults:
             raise EpisodeFault("invalid", "environment", str(self.faults[0])) from self.faults[0]
         text = "\n".join(block.text for block in result.content if isinstance(block, mcp_types.TextContent))
@@ -223,26 +236,36 @@ class Episode:
 
     async def finish(self, ending: Ending) -> Trajectory:
         """Grade a frozen copy and write everything down."""
-        frozen = self.world.fork()
-        try:
-            result = Grade(None, ())
-            if ending.status in ("done", "failed"):
-                try:
-                    with anyio.fail_after(self.limits.grade), blame("invalid", "grader"):
-                        result = grade(
-                            self.environment, Outcome(frozen, messages=self.talk.messages, disclosures=self.disclosures)
-                        )
-                except EpisodeFault as fault:
-                    ending = Ending(fault.status, str(fault))
-            if result.score is None and ending.status in ("done", "failed"):
-                broken = "; ".join(f"{r.check.id}: {r.detail}" for r in result.checks if r.verdict == "ERROR")
-                ending = Ending("invalid", f"grader: {broken}")
-            return self._trajectory(ending, result, frozen)
-        finally:
-            frozen.close()
+        result = Grade(None, ())
+        if ending.status in ("done", "failed"):
+            try:
+                result = await self._grade()
+            except EpisodeFault as fault:
+                ending = Ending(fault.status, str(fault))
+            else:
+                if result.score is None:
+                    wrong = [f"{r.check.id}: {r.detail}" for r in result.checks if r.verdict == "ERROR"]
+                    ending = Ending("invalid", f"grader: {'; '.join(wrong)}")
+        return self._trajectory(ending, result)
 
-    def _trajectory(self, ending: Ending, result: Grade, frozen: World) -> Trajectory:
-        score = result.score
+    async def _grade(self) -> Grade:
+        frozen = self.world.fork()
+        outcome = Outcome(frozen, messages=self.talk.messages, disclosures=self.disclosures)
+
+        def work() -> Grade:
+            try:
+                return grade(self.environment, outcome)
+            finally:
+                frozen.close()
+
+        try:
+            with anyio.fail_after(self.limits.grade), blame("invalid", "grader"):
+                # In a thread, because nothing else can leave a check behind that does not come to an end.
+                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        except TimeoutError:
+            raise EpisodeFault("invalid", "grader", f"no grade within {self.limits.grade:g} s") from None
+
+    def _trajectory(self, ending: Ending, result: Grade) -> Trajectory:
         usage = self.talk.usage
         return Trajectory(
             environment=self.environment.id,
@@ -255,37 +278,19 @@ class Episode:
             reason=ending.reason,
             truncated=ending.truncated,
             messages=self.talk.records,
-            tools=[{"name": t.name, "description": t.description, "input_schema": t.input_schema} for t in self.tools],
-            journal=journal_records(frozen),
-            checks=[
-                CheckRecord(
-                    id=r.check.id,
-                    kind=str(getattr(r.check, "kind", "")),
-                    about=r.check.about,
-                    guard=r.check.guard,
-                    verdict=r.verdict,
-                    detail=r.detail,
-                )
-                for r in result.checks
+            tools=[
+                {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+                for tool in self.tools
             ],
-            score=None
-            if score is None
-            else ScoreRecord(
-                total=score.total,
-                completion=score.completion,
-                constraint=score.constraint,
-                communication=score.communication,
-                robustness=score.robustness,
-                efficiency=score.efficiency,
-                gate=score.gate,
-                passed=score.passed,
-            ),
+            journal=journal_records(self.world),
+            checks=[_check_record(found) for found in result.checks],
+            score=None if result.score is None else ScoreRecord(**asdict(result.score)),
             usage={
                 "prompt_tokens": sum(u.prompt_tokens for u in usage),
                 "completion_tokens": sum(u.completion_tokens for u in usage),
                 "cost": sum(u.cost for u in usage),
             },
-            state=frozen.state_hash(),
+            state=self.world.state_hash(),
             extra={} if self.session is None else self.session.record(),
         )
 
@@ -311,6 +316,17 @@ def journal_records(world: World) -> list[JournalRecord]:
     ]
 
 
+def _check_record(found: CheckResult) -> CheckRecord:
+    return CheckRecord(
+        id=found.check.id,
+        kind=found.check.kind,
+        about=found.check.about,
+        guard=found.check.guard,
+        verdict=found.verdict,
+        detail=found.detail,
+    )
+
+
 def _change_record(change: RowChange) -> ChangeRecord:
     before, after = change.before, change.after
     if before is not None and after is not None:
@@ -318,7 +334,11 @@ def _change_record(change: RowChange) -> ChangeRecord:
         before = {name: before.get(name) for name in names}
         after = {name: after.get(name) for name in names}
     return ChangeRecord(
-        type=change.type, key=change.key, operation=change.operation, before=_plain(before), after=_plain(after)
+        type=change.type,
+        key=change.key,
+        operation=change.operation,
+        before=_plain(before),
+        after=_plain(after),
     )
 
 

@@ -13,7 +13,7 @@ A failed episode is data, not a crash. Every exception that can end one is raise
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -23,7 +23,7 @@ Status = Literal["done", "failed", "invalid", "infra"]
 FaultStatus = Literal["failed", "invalid", "infra"]
 
 
-class EpisodeFault(CoworkEnvError):
+class EpisodeFault(CoworkEnvError):  # noqa: N818 - "fault" carries the blame, here as in servers.errors
     """Ends an episode with a status that is not ``done``."""
 
     def __init__(self, status: FaultStatus, who: str, message: str) -> None:
@@ -35,7 +35,7 @@ class EpisodeFault(CoworkEnvError):
 
 
 @contextmanager
-def blame(status: FaultStatus, who: str) -> Iterator[None]:
+def blame(status: FaultStatus, who: str) -> Generator[None]:
     """Whatever breaks inside is the fault of ``who``.
 
     Faults that already carry blame pass unchanged, as do cancellation and keyboard interrupts.

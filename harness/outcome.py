@@ -1,5 +1,6 @@
-"""What an episode left behind, as checks see it: the final state, what the agent changed, who called what,
-what was said.
+"""What an episode left behind, as checks see it.
+
+That is: the final state, what the agent changed, who called what, what was said.
 
 An ``Outcome`` is taken from a frozen copy of the world, out of the agent's reach, and everything in it is
 computed once, when a check first asks. Times in records are ISO in UTC, so patterns compare text with text.

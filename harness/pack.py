@@ -36,7 +36,8 @@ def load(path: Path) -> list[Environment]:
     seen: set[str] = set()
     for environment in environments:
         if environment.id in seen:
-            raise SpecError([Problem("duplicate_id", "id", f"environment {environment.id!r} is there twice")], str(path))
+            twice = Problem("duplicate_id", "id", f"environment {environment.id!r} is there twice")
+            raise SpecError([twice], str(path))
         seen.add(environment.id)
     return environments
 
@@ -70,17 +71,26 @@ def _read(path: Path) -> Iterator[Environment]:
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError([Problem("unreadable", "", f"cannot be read ({error})")], str(path)) from None
     if path.suffix == ".jsonl":
-        for number, line in enumerate(text.splitlines(), start=1):
+        # Not splitlines: a text inside may hold U+2028 and its like, which JSON does not escape.
+        for number, line in enumerate(text.split("\n"), start=1):
             if line.strip():
                 source = f"{path}:{number}"
-                try:
-                    data = from_json(line)
-                except ValueError as error:
-                    raise SpecError([Problem("no_json", "", f"this line is no JSON ({error})")], source) from None
-                yield Environment.parse(data, source)
-        return
+                yield Environment.parse(_json(line, source), source)
+    elif path.suffix == ".json":
+        yield Environment.parse(_json(text, str(path)), str(path))
+    else:
+        yield Environment.parse(_yaml(text, str(path)), str(path))
+
+
+def _json(text: str, source: str) -> object:
     try:
-        data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
+        return from_json(text)
+    except ValueError as error:
+        raise SpecError([Problem("no_json", "", f"this is no JSON ({error})")], source) from None
+
+
+def _yaml(text: str, source: str) -> object:
+    try:
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
     except yaml.YAMLError as error:
-        raise SpecError([Problem("no_yaml", "", f"no YAML ({error})")], str(path)) from None
-    yield Environment.parse(data, str(path))
+        raise SpecError([Problem("no_yaml", "", f"this is no YAML ({error})")], source) from None

@@ -17,11 +17,13 @@ def system_prompt(environment: Environment) -> str:
     person = next(person for person in environment.cast if person.email == environment.principal)
     now = datetime.fromtimestamp(environment.start, zone(person.timezone))
     title = f", {person.title}" if person.title else ""
-    lines = [
-        f"You are the assistant of {person.name}{title} <{person.email}>. "
-        f"It is {now:%A}, {now.isoformat(timespec='minutes')} ({person.timezone}).",
-        "Work with the tools. When you are done, or need to know something only your user can tell, say so in plain words.",
-    ]
+    who = f"You are the assistant of {person.name}{title} <{person.email}>."
+    when = f"It is {now:%A}, {now.isoformat(timespec='minutes')} ({person.timezone})."
+    how = (
+        "Work with the tools. When you are done, or need to know something only your user can tell, "
+        "say so in plain words."
+    )
+    lines = [f"{who} {when}", how]
     if environment.rules:
         lines.append("Rules:")
         lines += [f"- {rule}" for rule in environment.rules]

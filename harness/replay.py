@@ -135,6 +135,11 @@ class Regrade:
         """Whether anything about the grade is new."""
         return self.after is None or _grade(self.before) != _grade(self.after)
 
+    def __str__(self) -> str:
+        if self.after is None:
+            return f"{self.before.key}: {self.problem}"
+        return f"{self.before.key}: {_told(self.before)} before, {_told(self.after)} now"
+
 
 async def grade_run(
     directory: Path, environments: Iterable[Environment], *, write: bool = False
@@ -185,6 +190,25 @@ async def _regrade(where: RunDirectory, environment: Environment, before: Summar
     if write:
         where.write(trajectory, after)
     return Regrade(before, after)
+
+
+def as_json(regrade: Regrade) -> dict[str, Any]:
+    """What grading an episode again came to, as plain JSON."""
+    shown = {"status", "reason", "score", "missed"}
+    return {
+        "key": regrade.before.key,
+        "before": regrade.before.model_dump(include=shown),
+        "after": None if regrade.after is None else regrade.after.model_dump(include=shown),
+        "problem": regrade.problem,
+    }
+
+
+def _told(summary: Summary) -> str:
+    """A grade in a few words."""
+    if summary.score is None:
+        return f"{summary.status} ({summary.reason})"
+    missed = f", missed {', '.join(summary.missed)}" if summary.missed else ""
+    return f"{summary.score.total:.2f}{missed}"
 
 
 def _updated(manifest: Manifest, environment: Environment) -> Manifest:

@@ -64,7 +64,7 @@ class SettledAgent(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Plain JSON without secrets. A run refuses to go on with an agent of the same name and other settings."""
+        """Plain JSON without secrets; a run does not go on with an agent whose settings have changed."""
         ...
 
 

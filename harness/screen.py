@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import click
@@ -18,9 +18,18 @@ from rich.progress import (
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
+NARROWEST = 100
+"""Columns that the tables of a run need; a terminal with fewer wraps their lines, which is better than losing a column."""
+
+
+def console() -> Console:
+    """Standard output, wide enough for every table."""
+    found = Console()
+    return found if found.width >= NARROWEST else Console(width=NARROWEST)
+
 
 @contextmanager
-def progress_bar(what: str, total: int, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+def progress_bar(what: str, total: int, *, quiet: bool = False) -> Generator[Callable[[int], None]]:
     """A progress bar on standard error; gives a function that is told how much is done.
 
     Args:

@@ -16,9 +16,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from servers.events import Spec
 
@@ -35,8 +35,14 @@ class UserFact(Spec):
     disclose: Literal["volunteered", "when_asked", "never"] = "when_asked"
     """``volunteered``: with the user's first answer, asked or not. ``never``: the user does not want to say
     it."""
-    topics: list[str] = Field(default_factory=list[str])
-    """Words that show that a question is about this."""
+    topics: list[Annotated[str, Field(pattern=r"\w")]] = Field(default_factory=list[str])
+    """Words that show that a question is about this; several words of one topic have to stand together."""
+
+    @model_validator(mode="after")
+    def _can_be_asked_for(self) -> UserFact:
+        if self.disclose == "when_asked" and not self.topics:
+            raise ValueError("expected topics; without them, no question is about this fact")
+        return self
 
 
 class Correction(Spec):
@@ -56,6 +62,14 @@ class UserSpec(Spec):
     """Answer to a question about something the user does not know."""
     unwilling: str = "I'd rather not say."
     """Answer to a question about a fact that is never disclosed."""
+
+    @model_validator(mode="after")
+    def _ids_once(self) -> UserSpec:
+        ids = [fact.id for fact in self.facts]
+        twice = sorted({name for name in ids if ids.count(name) > 1})
+        if twice:
+            raise ValueError(f"facts with the same id: {', '.join(twice)}")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +98,13 @@ class ScriptedUser:
         """Answer the agent's turn."""
         self.turn += 1
         parts = [correction.text for correction in self.spec.corrections if correction.turn == self.turn]
-        disclosed = [fact for fact in self.spec.facts if fact.disclose == "volunteered" and fact.id not in self.known]
+        untold = [fact for fact in self.spec.facts if fact.id not in self.known]
+        disclosed = [fact for fact in untold if fact.disclose == "volunteered"]
         asked = is_question(said)
         unwilling = False
         if asked:
-            about = [fact for fact in self.spec.facts if fact not in disclosed and _is_about(said, fact.topics)]
+            others = [fact for fact in self.spec.facts if fact not in disclosed]
+            about = [fact for fact in others if _is_about(said, fact.topics)]
             disclosed += [fact for fact in about if fact.disclose != "never"]
             unwilling = any(fact.disclose == "never" for fact in about)
         parts += [fact.text for fact in disclosed]
@@ -107,8 +123,10 @@ def is_question(text: str) -> bool:
 
 
 def _is_about(text: str, topics: Sequence[str]) -> bool:
-    words = {word.casefold() for word in WORD.findall(text)}
-    spoken = " ".join(word.casefold() for word in WORD.findall(text))
-    return any(
-        (topic.casefold() in words) if " " not in topic else (topic.casefold() in spoken) for topic in topics
-    )
+    spoken = _words(text)
+    return any(_words(topic) in spoken for topic in topics)
+
+
+def _words(text: str) -> str:
+    """The words of a text, each between blanks, so that whole words can be found in it."""
+    return f" {' '.join(WORD.findall(text)).casefold()} "

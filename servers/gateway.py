@@ -1,17 +1,18 @@
 """Many episodes behind one HTTP server.
 
-* ``Gateway`` puts desks behind unguessable tokens: ``/e/{token}/mcp`` has all tools of a desk, ``/e/{token}/{service}/mcp``
-  those of one service, as one server per application. Clients of both protocol eras are served: 2025 sessions with
-  ``Mcp-Session-Id``, and sessionless 2026-07-28.
+* ``Gateway`` puts desks behind unguessable tokens: ``/e/{token}/mcp`` has all tools of a desk,
+  ``/e/{token}/{service}/mcp`` those of one service, as one server per application. Clients of both protocol
+  eras are served: 2025 sessions with ``Mcp-Session-Id``, and sessionless 2026-07-28.
 * ``asgi_app`` makes an application of a gateway, with room for the routes of a control plane.
 * ``serve`` runs it until it is told to stop.
 
-An episode is found by the token in the path and by nothing else. Every endpoint keeps its own sessions, so a session id of one
-episode is unknown in every other. All worlds live on one event loop: a call runs from start to end without giving way, so
-different episodes interleave only between calls. ``open`` and ``close`` belong on that loop too.
+An episode is found by the token in the path and by nothing else. Every endpoint keeps its own sessions, so a
+session id of one episode is unknown in every other. All worlds live on one event loop: a call runs from start
+to end without giving way, so different episodes interleave only between calls. ``open`` and ``close`` belong
+on that loop too.
 
-Not promised: sessions survive neither a restart nor the end of their episode, and closing a token leaves the world alone;
-whoever opened the desk closes it.
+Not promised: sessions survive neither a restart nor the end of their episode, and closing a token leaves the
+world alone; whoever opened the desk closes it.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ import errno
 import os
 import re
 import secrets
+import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from types import FrameType
@@ -30,6 +33,7 @@ from typing import Any, Literal
 
 import anyio
 import uvicorn
+import uvicorn.server
 from anyio.abc import TaskGroup
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -79,7 +83,7 @@ class _Door:
             max_sessions=MAX_SESSIONS,
         )
 
-    def _find(self, context: Context) -> Desk:  # noqa: ARG002 - the door knows its desk
+    def _find(self, context: Context) -> Desk:
         if self.closed.is_set():
             # A request that was let in before the token died may reach its handler after.
             raise MCPError(INVALID_REQUEST, f"{DEAD} {DEAD_FIX}")
@@ -107,13 +111,13 @@ class Gateway:
         """A gateway without episodes.
 
         Args:
-            allowed_hosts: Host names under which the server answers, without port; ``"*"`` for any. See ``FrontGuard``.
+            allowed_hosts: Host names under which the server answers; ``"*"`` for any. See ``FrontGuard``.
             max_body: Largest request body, bytes.
         """
         self.allowed_hosts = tuple(allowed_hosts)
         self.max_body = max_body
-        # A plain dict: a lookup takes a hash and one comparison with a full match in practice, and guessing 256 random bits
-        # through its timing is as hopeless as guessing them outright.
+        # hashes are equal, so timing does not tell how much of a guess is right: 256 bits stay 256 bits.
+        # hashes are equal, so timing does not tell how much of a guess is right, and 256 bits stay 256 bits.
         self._episodes: dict[str, _Episode] = {}
         self._tasks: TaskGroup | None = None
 
@@ -126,7 +130,7 @@ class Gateway:
         Args:
             desk: Who works where with which tools.
             on_fault: Told when a tool breaks; the episode is void then.
-            token: A token of earlier, for a workplace that comes back under its old address; a fresh one by default.
+            token: One of earlier, for a workplace that comes back under its old address; else a new one.
 
         Raises:
             ValueError: The token is in use, or shorter than 32 URL-safe characters.
@@ -141,7 +145,7 @@ class Gateway:
         return token
 
     def close(self, token: str) -> None:
-        """Let nobody through any more, open sessions included, from this moment; closing twice does nothing."""
+        """Let nobody through any more from now on, open sessions included; closing twice does nothing."""
         episode = self._episodes.pop(token, None)
         if episode is not None:
             for door in episode.doors.values():
@@ -152,8 +156,16 @@ class Gateway:
         """Where a desk is served: all its tools, or those of one service."""
         return f"{AGENT_PLANE}{token}/mcp" if service is None else f"{AGENT_PLANE}{token}/{service}/mcp"
 
+    def service_paths(self, token: str) -> dict[str, str]:
+        """Where each service of an open desk is served, by name of the service.
+
+        Raises:
+            KeyError: The token is dead.
+        """
+        return {service: self.path(token, service) for service in _services(self._episodes[token].desk)}
+
     @asynccontextmanager
-    async def run(self) -> AsyncIterator[None]:
+    async def run(self) -> AsyncGenerator[None]:
         """Host the sessions of all episodes; ``asgi_app`` enters this when the server starts."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
@@ -188,42 +200,50 @@ class Gateway:
 
     def _new_door(self, episode: _Episode, service: str | None) -> _Door:
         if self._tasks is None:
-            raise RuntimeError("the gateway is not running: enter Gateway.run(), as asgi_app does in its lifespan")
+            raise RuntimeError("the gateway is not running: enter Gateway.run(), as asgi_app's lifespan does")
         desk = episode.desk
         if service is not None:
             try:
                 desk = desk.only(service)
             except KeyError:
-                workplace = desk.world.image.workplace
-                served = {workplace.service_of(tool) for tool in desk.tools}
-                raise HttpError(
-                    404, "unknown_service", f"There is no service {service!r} here.", suggest(service, served)
-                ) from None
+                words = f"There is no service {service!r} here."
+                raise HttpError(404, "unknown_service", words, suggest(service, _services(desk))) from None
         door = _Door(desk, episode.on_fault, service or "coworkenv")
         self._tasks.start_soon(door.keep_open)
         return door
 
 
+def _services(desk: Desk) -> list[str]:
+    """The services that a desk has tools of, in the order of the tools."""
+    return list(dict.fromkeys(map(desk.world.image.workplace.service_of, desk.tools)))
+
+
 def _lean(server: Server[Any]) -> Server[Any]:
     """Leave out what costs every call and serves nobody here."""
     server.middleware.clear()  # only a span per message for OpenTelemetry
-    # Else the SDK lists all tools before each call, to compare arguments with Mcp-Param headers. No schema here asks for any.
-    server.get_tool_input_schema = lambda _: None
+    # Else the SDK lists all tools before each call, to compare arguments with Mcp-Param headers. No schema
+    # here asks for any.
+    server.get_tool_input_schema = _no_headers
     return server
 
 
-async def _healthz(request: Request) -> Response:  # noqa: ARG001 - the shape of an endpoint
+def _no_headers(tool: str) -> None:
+    """The schema to check the headers of a call against: none."""
+
+
+async def _healthz(request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
 def asgi_app(gateway: Gateway, extra_routes: Sequence[BaseRoute] = ()) -> Starlette:
     """The application of a gateway: the agent plane, ``GET /healthz`` and whatever a control plane adds.
 
-    Every error leaves as typed JSON (``servers.web``); raise ``HttpError`` or ``SpecError`` in endpoints of ``extra_routes``.
+    Every error leaves as typed JSON (``servers.web``); endpoints of ``extra_routes`` raise ``HttpError`` or
+    ``SpecError``.
     """
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         async with gateway.run():
             yield
 
@@ -240,11 +260,11 @@ def asgi_app(gateway: Gateway, extra_routes: Sequence[BaseRoute] = ()) -> Starle
     )
 
 
-class CannotListen(CoworkEnvError):
+class ListenError(CoworkEnvError):
     """A server cannot be had at this host and port."""
 
 
-class PortInUse(CannotListen):
+class PortInUseError(ListenError):
     """Another process listens there already."""
 
 
@@ -260,8 +280,8 @@ async def serve(
         on_ready: Called with the base URL (``http://127.0.0.1:43121``) as soon as requests are answered.
 
     Raises:
-        PortInUse: Another process has the port.
-        CannotListen: The address is not of this machine, or the port needs more rights.
+        PortInUseError: Another process has the port.
+        ListenError: The address is not of this machine, or the port needs more rights.
     """
     listener = _listen(host, port)
     url = _url(host, listener.getsockname()[1])
@@ -307,14 +327,38 @@ class _HttpServer(uvicorn.Server):
         await super().startup(sockets)
         self._ready()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the shape of a handler
-        # uvicorn's own would raise the signal again afterwards, and the caller could not clean up.
-        self.force_exit = self.should_exit
-        self.should_exit = True
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # The application ends before its connections do, not after: clients that listen to a stream would hold
+        # them open. Ending it once more does nothing.
+        for server in self.servers:
+            server.close()
+        await self.lifespan.shutdown()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Let signals end the server; uvicorn would raise them again afterwards, and nobody could clean up."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._on_signal()) for number in uvicorn.server.HANDLED_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self) -> Callable[[int, FrameType | None], None]:
+        # Not a method: sse_starlette looks for the server behind the handler, and would cut streams half-way.
+        def stop(number: int, frame: FrameType | None) -> None:
+            self.force_exit = self.should_exit  # the second signal is in earnest
+            self.should_exit = True
+
+        return stop
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    # asyncio turns Nagle's algorithm off only for sockets that say TCP; left on, it delays every answer by 40 ms.
+    "Name an address of this machine, such as 127.0.0.1, and a port above 1023."
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
@@ -326,10 +370,11 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         where = f"{host}, port {port}"
         if error.errno == errno.EADDRINUSE:
-            raise PortInUse(
-                f"{where}: another process listens there already. Stop it, name another port, or 0 for any free one."
+            raise PortInUseError(
+                f"{where}: another process listens there already. "
+                "Stop it, or name another port (0 takes any free one)."
             ) from None
-        raise CannotListen(
+        raise ListenError(
             f"{where}: cannot listen there ({error.strerror or error}). "
             "Name an address of this machine (127.0.0.1, 0.0.0.0) and a port above 1023."
         ) from None
@@ -338,9 +383,10 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _url(host: str, port: int) -> str:
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
-    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+    shown = f"[{reachable}]" if ":" in reachable else reachable
+    return f"http://{shown}:{port}"
 
 
 def fast_loop() -> dict[Literal["use_uvloop"], bool]:
-    """Options for ``anyio.run(..., backend_options=...)``: uvloop where it is installed, which serves more calls a second."""
+    """Options for ``anyio.run(..., backend_options=...)``: uvloop, if it is there, serves more calls."""
     return {"use_uvloop": find_spec("uvloop") is not None}

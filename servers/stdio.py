@@ -1,7 +1,7 @@
 """One desk on stdin and stdout, for MCP clients that speak nothing else.
 
-While it is served, stray output of this process goes to stderr; only MCP messages reach stdout. For many episodes in one
-process there is ``servers.gateway``.
+While it is served, stray output of this process goes to stderr; only MCP messages reach stdout. For many
+episodes in one process there is ``servers.gateway``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from servers.errors import ServiceFault
 from servers.mcp_server import desk_server
 
 
-async def serve_stdio(desk: Desk, *, on_fault: Callable[[ServiceFault], None], name: str = "coworkenv") -> None:
+async def serve_stdio(
+    desk: Desk, *, on_fault: Callable[[ServiceFault], None], name: str = "coworkenv"
+) -> None:
     """Serve a desk until the client closes stdin; clients of both protocol eras are understood.
 
     Args:

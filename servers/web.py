@@ -1,8 +1,8 @@
 """HTTP manners that the agent plane and the control plane share.
 
-* ``HttpError``: a refusal with status, machine-readable code and words; ``error_response`` puts it on the wire, as a JSON-RPC
-  error on the agent plane (MCP clients show its text) and as ``{"error": {...}}`` elsewhere.
-* ``EXCEPTION_HANDLERS``: for Starlette, so that every error leaves as typed JSON and never as a traceback.
+* ``HttpError``: a refusal with status, machine-readable code and words; ``error_response`` puts it on the
+  wire, as a JSON-RPC error on the agent plane (MCP clients show its text), as ``{"error": {...}}`` elsewhere.
+* ``EXCEPTION_HANDLERS``: for Starlette, so that every error leaves as typed JSON, never as a traceback.
 * ``FrontGuard``: host names, origins and body sizes, checked before anything else runs.
 * ``admin_only``: an endpoint behind a bearer token.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from mcp_types import INVALID_REQUEST
 from starlette.exceptions import HTTPException
@@ -34,7 +34,13 @@ class HttpError(CoworkEnvError):
     """A request that is refused."""
 
     def __init__(
-        self, status: int, code: str, message: str, fix: str | None = None, *, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        code: str,
+        message: str,
+        fix: str | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """Refuse with HTTP ``status``; ``code`` is stable and machine-readable, ``fix`` says what to do."""
         self.status = status
@@ -60,29 +66,30 @@ def error_response(error: HttpError, path: str) -> Response:
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HttpError)
-    return error_response(error, request.url.path)
+    return error_response(cast("HttpError", error), request.url.path)
 
 
 async def _on_starlette_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+    found = cast("HTTPException", error)
     codes = {404: "not_found", 405: "method_not_allowed"}
     words = {404: "There is nothing here.", 405: f"{request.method} is not served here."}
-    code = codes.get(error.status_code, "refused")
-    message = words.get(error.status_code, error.detail)
-    return error_response(HttpError(error.status_code, code, message, headers=error.headers), request.url.path)
+    code = codes.get(found.status_code, "refused")
+    message = words.get(found.status_code, found.detail)
+    return error_response(
+        HttpError(found.status_code, code, message, headers=found.headers), request.url.path
+    )
 
 
-async def _on_spec_error(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the shape of a handler
-    assert isinstance(error, SpecError)
+async def _on_spec_error(request: Request, error: Exception) -> Response:
     problems = [
         {"code": problem.code, "where": problem.where, "message": problem.message, "fix": problem.fix}
-        for problem in error.problems
+        for problem in cast("SpecError", error).problems
     ]
-    return JSONResponse({"error": {"code": "invalid", "message": str(error), "problems": problems}}, status_code=422)
+    body = {"error": {"code": "invalid", "message": str(error), "fix": None, "problems": problems}}
+    return JSONResponse(body, status_code=422)
 
 
-async def _on_anything(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the error is logged by the server
+async def _on_anything(request: Request, error: Exception) -> Response:
     fault = HttpError(500, "internal_error", "The server failed on this request.", "Its log says why.")
     return error_response(fault, request.url.path)
 
@@ -96,13 +103,15 @@ EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {
 
 
 def admin_only(token: str, endpoint: Endpoint) -> Endpoint:
-    """Let only those call ``endpoint`` who send ``Authorization: Bearer <token>``; the comparison takes constant time.
+    """Let only those call ``endpoint`` who send ``Authorization: Bearer <token>``.
+
+    The comparison takes constant time. Anyone else gets a 401 that says what to send.
 
     Raises:
         ValueError: The token is shorter than 16 characters, which could be guessed.
     """
     if len(token) < 16:
-        raise ValueError("an admin token needs at least 16 characters; secrets.token_urlsafe() makes a good one")
+        raise ValueError("an admin token needs 16 characters or more; secrets.token_urlsafe() makes a good one")
     expected = token.encode()
 
     async def guarded(request: Request) -> Response:
@@ -123,16 +132,17 @@ def admin_only(token: str, endpoint: Endpoint) -> Endpoint:
 class FrontGuard:
     """ASGI middleware that turns away wrong hosts, foreign origins and oversized bodies.
 
-    A page of a hostile site can make a browser send requests to a server on loopback under the site's own name (DNS
-    rebinding), so only known host names are served, whatever the port. ``"*"`` among them serves any, for servers that are
-    reached under names nobody can list; the tokens still protect them.
+    A page of a hostile site can make a browser send requests to a server on loopback under the site's own
+    name (DNS rebinding), so only known host names are served, whatever the port. ``"*"`` among them serves
+    any, for servers that are reached under names nobody can list; the tokens still protect them.
 
-    Bodies are read whole before the application runs: no application holds anything while a slow client is sending.
+    Bodies are read whole before the application runs: whether a token is alive is decided when the last byte
+    is here, and nothing is held for a client that sends slowly.
     """
 
     def __init__(self, app: ASGIApp, *, allowed_hosts: Iterable[str], max_body: int) -> None:
         self.app = app
-        self.names = frozenset(host.lower() for host in allowed_hosts)
+        self.names = frozenset(map(_host_name, allowed_hosts))
         self.any_host = ANY_HOST in self.names
         self.max_body = max_body
 
@@ -172,11 +182,7 @@ class FrontGuard:
         return has_body
 
     def _check_name(self, host: str, status: int, header: str) -> None:
-        if self.any_host:
-            return
-        name = host.lower()
-        name = name[: name.find("]") + 1] if name.startswith("[") else name.partition(":")[0]
-        if name not in self.names:
+        if not self.any_host and _host_name(host) not in self.names:
             raise HttpError(
                 status,
                 f"{header}_not_allowed",
@@ -200,9 +206,16 @@ class FrontGuard:
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _too_large(self) -> HttpError:
-        return HttpError(
-            413, "body_too_large", f"The request body is larger than {self.max_body:,} bytes.", "Send less in one request."
-        )
+        words = f"The request body is larger than {self.max_body:,} bytes."
+        return HttpError(413, "body_too_large", words, "Send less in one request.")
+
+
+def _host_name(host: str) -> str:
+    """A host without its port, the way hosts are compared."""
+    name = host.lower()
+    if name.startswith("["):
+        return name[: name.find("]") + 1]
+    return f"[{name}]" if name.count(":") > 1 else name.partition(":")[0]
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -213,7 +213,7 @@ def demo(out: Path, seed: str) -> None:
         f"Run a model through the same environments:\\n"
         f"  coworkenv run {home / 'pack'} --agent litellm:MODEL --out {home / 'run'}\\n"
         "Train a small student (needs the train extra):\\n"
-        "  coworkenv train fetch && coworkenv train recipe",
+        "  coworkenv train fetch-model && coworkenv train recipe",
         highlight=False,
         soft_wrap=True,
     )

@@ -49,6 +49,8 @@ class AgentTurn:
     usage: Usage = Usage()
     finished: bool = False
     """The agent will not say anything more; the episode ends after this message."""
+    queued: float = 0.0
+    """Real seconds that this message waited before anybody worked on it; not counted against the episode."""
 
 
 class Session(Protocol):

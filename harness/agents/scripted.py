@@ -4,26 +4,25 @@
 results, and words. The oracle is that with the environment's own steps; mutants are that with other steps
 (``synth.certify``).
 
-* ``NoopAgent`` says nothing useful and stops.
-* ``ReadOnlyAgent`` calls every reading tool that needs no arguments, and stops.
-* ``ClaimAgent`` says it is all done, naming everything it could find in the request.
-* ``CarelessAgent`` plays the oracle without looking: it skips every step that only reads, sends what should
+* ``noop`` says nothing useful and stops.
+* ``read_only`` calls every reading tool that needs no arguments, and stops.
+* ``claim`` says it is all done, naming everything it could find in the request.
+* ``careless`` plays the oracle without looking: it skips every step that only reads, sends what should
   be a draft, and says it is done. It is the demo's example of an agent that looks right in a call log.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from pydantic_core import from_json
+from typing import Any, cast
 
 from harness.agents.base import AgentTurn, Briefing, NoRecord, Session
 from harness.environment import Environment, Step
 from harness.errors import EpisodeFault
 from harness.messages import Message, ToolCall
-from servers.bindings import BindingError, resolve
+from servers.bindings import BindingError, references, resolve
 
 Program = Callable[[Environment], Sequence[Step]]
 
@@ -42,7 +41,8 @@ class ScriptSession(NoRecord):
         """Play the next step; the last words end the episode unless the user goes on."""
         answer = next((message for message in reversed(news) if message.role == "tool"), None)
         if self.waiting is not None and answer is not None and not answer.is_error:
-            self.bindings[self.waiting] = from_json(answer.content)
+            # Notices may stand behind the result.
+            self.bindings[self.waiting], _ = json.JSONDecoder().raw_decode(answer.content)
         self.waiting = None
         if self.position >= len(self.steps):
             return AgentTurn(Message("assistant", ""), finished=True)
@@ -52,11 +52,11 @@ class ScriptSession(NoRecord):
         try:
             if step.say is not None:
                 return AgentTurn(Message("assistant", str(resolve(step.say, self.bindings))))
-            arguments = resolve(step.arguments, self.bindings)
+            arguments = cast("dict[str, Any]", resolve(step.arguments, self.bindings))
         except BindingError as error:
             raise EpisodeFault("failed", "agent", f"step {self.position} of the script: {error}") from None
         self.waiting = step.bind
-        call = ToolCall(f"call_{self.position}", step.call or "", arguments)  # type: ignore[arg-type]
+        call = ToolCall(f"call_{self.position}", step.call or "", arguments)
         return AgentTurn(Message("assistant", "", (call,)), finished=finished)
 
 
@@ -104,16 +104,14 @@ def _claim(environment: Environment) -> list[Step]:
 
 
 def _read_only(environment: Environment) -> list[Step]:
-    steps: list[Step] = []
-    for name, tool in environment.exposed.items():
-        if tool.effect == "read" and not tool.input_schema.get("required"):
-            steps.append(Step(call=name))
-    steps += [
+    reading = [name for name, tool in environment.exposed.items() if tool.effect == "read"]
+    free = [name for name in reading if not environment.exposed[name].input_schema.get("required")]
+    known = [
         Step(call=step.call, arguments=step.arguments)
         for step in environment.oracle
-        if step.call is not None and environment.exposed[step.call].effect == "read" and not _refers(step.arguments)
+        if step.call in reading and not references(step.arguments)
     ]
-    return [*steps, Step(say="I have looked at everything.")]
+    return [*(Step(call=name) for name in free), *known, Step(say="I have looked at everything.")]
 
 
 def _careless(environment: Environment) -> list[Step]:
@@ -122,14 +120,9 @@ def _careless(environment: Environment) -> list[Step]:
         if step.call is None:
             steps.append(step)
         elif step.call == "mail_create_draft":
-            sent = {key: value for key, value in step.arguments.items() if key in ("to", "cc", "bcc", "subject", "body")}
+            fields = ("to", "cc", "bcc", "subject", "body")
+            sent = {key: value for key, value in step.arguments.items() if key in fields}
             steps.append(Step(call="mail_send", arguments=sent, bind=step.bind))
         elif environment.exposed[step.call].effect != "read":
             steps.append(step)
     return steps
-
-
-def _refers(value: object) -> bool:
-    from servers.bindings import references  # noqa: PLC0415
-
-    return any(True for _ in references(value))  # type: ignore[arg-type]

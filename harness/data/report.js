@@ -76,7 +76,14 @@
 
   function list() {
     const place = byId("episodes");
-    place.replaceChildren(...shown.slice(0, limit).map(entry));
+    const rows = [];
+    let group = null;
+    for (const episode of shown.slice(0, limit)) {
+      if (episode.environment !== group) rows.push(el("li", "group", episode.environment));
+      group = episode.environment;
+      rows.push(entry(episode));
+    }
+    place.replaceChildren(...rows);
     if (shown.length > limit) {
       const more = el("button", "more", `Show ${Math.min(PAGE, shown.length - limit)} more`);
       more.type = "button";
@@ -91,14 +98,14 @@
   }
 
   function entry(episode) {
-    const told = has(stories, episode.key) ? "" : " · not in this file";
+    const told = has(stories, episode.key) ? `${episode.calls} calls` : "not in this file";
     const button = el(
       "button",
       "",
       el("span", `dot ${outcome(episode)}`),
-      el("span", "id", episode.environment),
+      el("span", "id", `${episode.agent} ${episode.trial}`),
+      el("span", "sub", told),
       el("span", "num", total(episode)),
-      el("span", "sub", `${episode.agent} · trial ${episode.trial} · ${episode.calls} calls${told}`),
     );
     button.type = "button";
     button.title = `${episode.environment} by ${episode.agent}: ${outcome(episode)}`;
@@ -113,8 +120,7 @@
     if (!episode) return;
     current = key;
     list();
-    const selected = document.querySelector('#episodes [aria-current="true"]');
-    if (selected) selected.scrollIntoView({ block: "nearest" });
+    reveal(document.querySelector('#episodes [aria-current="true"]'));
     const parts = [head(episode)];
     if (has(stories, key)) {
       const story = stories[key];
@@ -126,6 +132,16 @@
     }
     byId("detail").replaceChildren(...parts);
     if (remember) history.replaceState(null, "", `#${encodeURIComponent(key)}`);
+  }
+
+  function reveal(button) {
+    // Not scrollIntoView: it would scroll the page as well.
+    const place = byId("episodes");
+    if (!button) return;
+    const top = button.offsetTop;
+    if (top < place.scrollTop || top + button.offsetHeight > place.scrollTop + place.clientHeight) {
+      place.scrollTop = top - place.clientHeight / 3;
+    }
   }
 
   function head(episode) {
@@ -260,6 +276,7 @@
       if (act.error) node.append(el("div", "refusal", act.error));
       left.append(node);
     }
+    if (loud) left.append(el("div", "told", `The agent is told: ${step.notice}`));
     return [left, changes(step.acts.flatMap((act) => act.changes))];
   }
 
@@ -293,6 +310,7 @@
   function plain(value) {
     if (value === null || value === undefined) return "none";
     if (typeof value === "string") return value === "" ? "(empty)" : value;
+    if (Array.isArray(value) && value.length && value.every((item) => item !== null && typeof item !== "object")) return value.join(", ");
     return JSON.stringify(value);
   }
 

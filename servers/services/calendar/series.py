@@ -43,6 +43,13 @@ class Edit:
     recurrence: str | None = None
     """Canonical rule; empty for none; None leaves it."""
 
+    @property
+    def touches_time(self) -> bool:
+        """Whether somebody may be busy now who was not asked before."""
+        return (
+            self.moved or self.attendees is not None or self.recurrence is not None or "busy" in self.details
+        )
+
     def apply(self, event: Event) -> dict[str, Any]:
         """Details and attendees for one record; who stays keeps the response, unless the time changes."""
         values = dict(self.details)

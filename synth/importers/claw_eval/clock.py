@@ -63,10 +63,8 @@ def start_of(records: Iterable[object], request: str, timezone: str, words: Voca
     today = _today(request, words)
     if today is not None:
         first = _opening(today, timezone, words)
-        past = [
-            first,
-            *(seconds for seconds in past if first <= seconds < first + 86_400 - words.clock.hour * 3600),
-        ]
+        past = [seconds for seconds in past if first <= seconds < first + (24 - words.clock.hour) * 3600]
+        return _after(max(past), future, words) if past else first
     if past:
         return _after(max(past), future, words)
     named = [read_moment(text, timezone) for text in DATE.findall(request)]

@@ -183,10 +183,11 @@ def _keyed(
 ) -> list[JsonObject]:
     taken: set[str] = set()
     result: list[JsonObject] = []
+    numbered = not any(key in record for record in records)
     for number, record in enumerate(records, start=1):
         value = record.get(key)
         text = str(value) if isinstance(value, str | int) and str(value) else f"{name}-{number}"
-        if not isinstance(value, str) or not value:
+        if not numbered and (not isinstance(value, str) or not value):
             warnings.append(
                 Problem("odd_key", f"{where}[{number - 1}].{key}", f"expected an id, read as {text!r}")
             )

@@ -95,7 +95,9 @@ def read_task(folder: Path) -> TaskFile:
     """
     path = folder / "task.yaml"
     try:
-        data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        # libyaml's loader, where it is there, reads a task ten times faster.
+        loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        data: Any = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 - a safe loader
     except OSError as error:
         raise SpecError(
             [Problem("missing_file", "task.yaml", f"cannot be read: {error.strerror}")], str(path)

@@ -145,8 +145,10 @@ def _time_field(entity: Entity) -> str | None:
 def _weights(store: Store, entity: Entity) -> dict[str, float]:
     kinds = {"string", "any", "list"}
     names = [name for name, spec in entity.fields.items() if spec.type in kinds and spec.format is None]
+    if entity.key not in entity.words.hidden:
+        names.append(entity.key)
     weights = store.vocabulary.weights
-    return {name: weights.get(name, 1.0) for name in (*names, entity.key)}
+    return {name: weights.get(name, 1.0) for name in names} or {entity.key: 1.0}
 
 
 def _order(entity: Entity) -> list[OrderSpec]:

@@ -44,24 +44,28 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,50}")
 
 def build_tools(store: Store, entries: Sequence[ToolEntry]) -> list[ToolSpec]:
     """Decide what every tool of a store does; the store's entities grow the fields that the tools need."""
+    if store.words.texts:
+        return [_text_tool(store, entry) for entry in entries]
     plans = [(entry, _plan(store, entry)) for entry in entries]
     store.gets = {plan.entity for _, plan in plans if plan is not None and plan.verb == "get"}
     operations = {entry.name: _operation(store, entry, plan) for entry, plan in plans}
     # Related records are known only when every action has had its fields.
-    return [
-        ToolSpec(
-            name=entry.name,
-            description=entry.description,
-            input_schema=entry.input_schema,
-            does=_with_related(store, operations[entry.name]),
-        )
-        for entry in entries
-    ]
+    return [_tool(entry, _with_related(store, operations[entry.name])) for entry in entries]
 
 
 def unavailable_tool(entry: ToolEntry, reason: str) -> ToolSpec:
     """A tool that is listed, and says why it does not work here."""
-    does = UnavailableOperation(operation="unavailable", reason=reason)
+    return _tool(entry, UnavailableOperation(operation="unavailable", reason=reason))
+
+
+def _text_tool(store: Store, entry: ToolEntry) -> ToolSpec:
+    """A tool that reads a file: whichever is asked for, the task's own text is all there is."""
+    ignore = list(properties(entry))
+    does = FindOperation(operation="list", entity=store.main, result=plural(store.main), ignore=ignore)
+    return _tool(entry, does)
+
+
+def _tool(entry: ToolEntry, does: Operation) -> ToolSpec:
     return ToolSpec(
         name=entry.name, description=entry.description, input_schema=entry.input_schema, does=does
     )
@@ -75,7 +79,7 @@ def _plan(store: Store, entry: ToolEntry) -> Plan | None:
     at = next((index for index, token in enumerate(tokens) if token in store.vocabulary.verb_of), None)
     action = tokens[at] if at is not None else ""
     noun = words.noun or singular("_".join(token for index, token in enumerate(tokens) if index != at))
-    verb = words.verb or (store.vocabulary.verb_of[action] if action else _verb_by_shape(store, entry))
+    verb = words.verb or (store.vocabulary.verb_of[action] if action else _verb_by_shape(store, entry, noun))
     if verb is None:
         return None
     if verb == "get" and words.verb is None and tokens[-1].endswith("s"):
@@ -84,14 +88,16 @@ def _plan(store: Store, entry: ToolEntry) -> Plan | None:
     return Plan(verb, entity, store.vocabulary.states.get(action), words)
 
 
-def _verb_by_shape(store: Store, entry: ToolEntry) -> Verb | None:
-    """What a tool without a known verb does, by its arguments."""
-    if not store.entities or not store.entities[store.main].records:
+def _verb_by_shape(store: Store, entry: ToolEntry, noun: str) -> Verb | None:
+    """What a tool without a known verb does, by its arguments; None when they do not tell."""
+    main = store.entities[store.main]
+    if not main.records:
         return None
     if _target_argument(store, entry, "") is not None:
         return "get"
-    meanings = {store.vocabulary.meaning_of.get(name) for name in properties(entry)}
-    return "search" if "query" in meanings else "list"
+    if "query" in {store.vocabulary.meaning_of.get(name) for name in properties(entry)}:
+        return "search"
+    return "list" if noun in {main.name, *main.words.also} else None
 
 
 def _entity(store: Store, verb: Verb, noun: str, action: str) -> str:
