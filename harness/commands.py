@@ -10,15 +10,29 @@ from typing import Any
 
 import anyio
 import click
-from rich.console import Console
 from rich.table import Table
 
 from harness import pack
 from harness.environment import Environment
-from harness.screen import json_option, progress_bar
+from harness.files import storage_boundary
+from harness.screen import json_option, progress_bar, wide_console
 from servers.errors import Problem, SpecError, suggest
 
 PATH = click.Path(path_type=Path)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+AT_LEAST_ONE = click.IntRange(min=1)
+SHORTEST_TOKEN = 16
+
+
+def _admin_token(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
+    """The given token, or a fresh one."""
+    if value is None:
+        return secrets.token_urlsafe(24)
+    if len(value) < SHORTEST_TOKEN:
+        raise click.BadParameter(
+            f"a token needs at least {SHORTEST_TOKEN} characters; leave it out for a fresh one", ctx, param
+        )
+    return value
 
 
 @click.command(epilog="Example: coworkenv serve packs/mine --id inbox_triage-3-0a1b2c3d4e")
@@ -27,24 +41,30 @@ PATH = click.Path(path_type=Path)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free port.")
 @click.option("--allow-host", "hosts", multiple=True, help="Further host name under which clients reach the server.")
-@click.option("--data", type=PATH, help="Keep the workplace in files there; it comes back after a restart.")
-@click.option("--admin-token", help="Token of the control plane, at least 16 characters; a fresh one by default.")
+@click.option("--data", type=FOLDER, help="Keep workplaces in files there; they come back after a restart.")
+@click.option(
+    "--admin-token",
+    callback=_admin_token,
+    help="Token of the control plane, 16 characters or more; by default a fresh one.",
+)
 @click.option("--stdio", is_flag=True, help="Speak MCP on standard input and output instead of HTTP.")
 @json_option
 def serve(
+    *,
     path: Path,
     chosen: str | None,
     host: str,
     port: int,
     hosts: tuple[str, ...],
     data: Path | None,
-    admin_token: str | None,
+    admin_token: str,
     stdio: bool,
     as_json: bool,
 ) -> None:
     """Serve a workplace over MCP, for any agent.
 
-    PACK is a pack, a .jsonl file or one environment in YAML. One episode is opened at once; the control plane opens more.
+    PACK is a pack, a .jsonl file or one environment in YAML. One episode is opened at once; the control plane
+    opens more.
     """
     environments = pack.load(path)
     environment = choose(environments, chosen)
@@ -54,25 +74,43 @@ def serve(
         anyio.run(serve_stdio_episode, environment, data)
         return
     from harness.serving import Serving, serve_http  # noqa: PLC0415
+    from servers.gateway import fast_loop  # noqa: PLC0415
 
-    serving = Serving(
-        host=host, port=port, hosts=hosts, data=data, admin_token=admin_token or secrets.token_urlsafe(24), as_json=as_json
-    )
-    anyio.run(serve_http, environments, environment.id, serving)
+    serving = Serving(host=host, port=port, hosts=hosts, data=data, admin_token=admin_token, as_json=as_json)
+    anyio.run(serve_http, environments, environment.id, serving, backend_options=dict[str, Any](fast_loop()))
 
 
-@click.command(epilog="Example: coworkenv run packs/mine --agent oracle --agent litellm:openai/gpt-5 --trials 4 --out runs/mine")
+@click.command(epilog="Example: coworkenv run packs/mine --agent oracle --agent litellm:openai/gpt-5 --out runs/mine")
 @click.argument("path", metavar="PACK", type=PATH)
-@click.option("--agent", "agents", multiple=True, required=True, help="oracle, noop, read-only, claim, careless, litellm:MODEL or local:DIRECTORY; may be repeated.")
-@click.option("--out", type=PATH, default=Path("runs/new"), show_default=True, help="Directory of the run; an existing one is resumed.")
-@click.option("--trials", default=1, show_default=True, type=click.IntRange(min=1), help="Episodes for each environment and agent.")
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    required=True,
+    help="oracle, noop, read-only, claim, careless, litellm:MODEL or local:DIRECTORY; may be repeated.",
+)
+@click.option(
+    "--out",
+    type=FOLDER,
+    default=Path("runs/new"),
+    show_default=True,
+    help="Directory of the run; an existing one is resumed.",
+)
+@click.option(
+    "--trials",
+    default=1,
+    show_default=True,
+    type=AT_LEAST_ONE,
+    help="Episodes for each environment and agent.",
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of agents that sample.")
-@click.option("--concurrency", default=64, show_default=True, type=click.IntRange(min=1), help="Episodes at once.")
+@click.option("--concurrency", default=64, show_default=True, type=AT_LEAST_ONE, help="Episodes at once.")
 @click.option("--id", "ids", multiple=True, help="Only this environment; may be repeated.")
 @click.option("--api-base", help="For litellm: address of the model endpoint.")
 @click.option("--retry-invalid", is_flag=True, help="Also run again what ended invalid.")
 @json_option
 def run(
+    *,
     path: Path,
     agents: tuple[str, ...],
     out: Path,
@@ -86,7 +124,8 @@ def run(
 ) -> None:
     """Run agents through environments.
 
-    The directory is the state: the same command finishes what is missing, and adding agents, trials or environments extends the study.
+    The directory is the state: the same command finishes what is missing, and more agents, trials or
+    environments extend the study.
     """
     from harness import results, runs  # noqa: PLC0415 - keeps other commands fast
     from harness.agents.catalogue import make_agent  # noqa: PLC0415
@@ -95,9 +134,10 @@ def run(
     if ids:
         environments = [choose(environments, one) for one in ids]
     made = [make_agent(text, api_base=api_base) for text in agents]
+    with storage_boundary(out):
+        out.mkdir(parents=True, exist_ok=True)
     total = len(environments) * len(made) * trials
     with progress_bar("run", total, quiet=as_json) as advance:
-
         anyio.run(
             lambda: runs.run(
                 environments,
@@ -114,7 +154,7 @@ def run(
     if as_json:
         click.echo(json.dumps(results.as_json(summaries)))
         return
-    Console().print(results.table(summaries))
+    wide_console().print(results.table(summaries))
     click.echo(f"\nrun directory: {out}\nlook at it:    coworkenv report {out}")
 
 
@@ -127,7 +167,10 @@ def grade(directory: Path, path: Path, write: bool, as_json: bool) -> None:
     """Grade a run again, by replaying what the agents did; no model is asked."""
     from harness import replay  # noqa: PLC0415
 
-    regrades = anyio.run(_regrade, directory, pack.load(path), write, as_json)
+    environments = pack.load(path)
+    with progress_bar("grade", 1, quiet=as_json) as advance:
+        regrades = anyio.run(lambda: replay.grade_run(directory, environments, write=write))
+        advance(1)
     changed = [one for one in regrades if one.differs]
     if as_json:
         rows = [replay.as_json(one) for one in changed]
@@ -135,7 +178,8 @@ def grade(directory: Path, path: Path, write: bool, as_json: bool) -> None:
         return
     for one in changed:
         click.echo(str(one))
-    click.echo(f"{len(regrades)} episodes graded again, {len(changed)} grades changed{' and kept' if write and changed else ''}")
+    kept = " and kept" if write and changed else ""
+    click.echo(f"{len(regrades)} episodes graded again, {len(changed)} grades changed{kept}")
 
 
 @click.command(epilog="Example: coworkenv report runs/mine --out report.html")
@@ -143,7 +187,7 @@ def grade(directory: Path, path: Path, write: bool, as_json: bool) -> None:
 @click.option("--out", type=PATH, help="The HTML file; report.html in the run directory by default.")
 @json_option
 def report(directory: Path, out: Path | None, as_json: bool) -> None:
-    """Show a run: a table here, and one self-contained HTML file with every transcript next to what changed."""
+    """Show a run: a table here, and one HTML file with every transcript next to what changed."""
     from harness import results, runs  # noqa: PLC0415
     from harness.report import write_report  # noqa: PLC0415
 
@@ -151,7 +195,7 @@ def report(directory: Path, out: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(results.as_json(summaries)))
         return
-    Console().print(results.table(summaries))
+    wide_console().print(results.table(summaries))
     target = out or directory / "report.html"
     write_report(directory, target)
     click.echo(f"\nreport: {target}")
@@ -178,7 +222,7 @@ def env_list(path: Path, as_json: bool) -> None:
     for environment in environments:
         level = environment.difficulty.get("level")
         table.add_row(environment.id, environment.family, "" if level is None else f"{level:g}", environment.request)
-    Console().print(table)
+    wide_console().print(table)
 
 
 @env.command("show", epilog="Example: coworkenv env show packs/mine --id inbox_triage-3-0a1b2c3d4e > mine.yaml")
@@ -195,7 +239,10 @@ def env_show(path: Path, chosen: str | None, as_json: bool) -> None:
 @click.argument("path", metavar="PACK", type=PATH)
 @json_option
 def env_check(path: Path, as_json: bool) -> None:
-    """Find unknown keys, dangling ids, impossible times and wrong names; `coworkenv certify` then proves the grader."""
+    """Find unknown keys, dangling ids, impossible times and wrong names.
+
+    `coworkenv certify` then proves the grader.
+    """
     environments = pack.load(path)
     problems: list[Problem] = []
     for environment in environments:
@@ -230,14 +277,14 @@ def choose(environments: Sequence[Environment], chosen: str | None) -> Environme
         return environments[0]
     by_id = {environment.id: environment for environment in environments}
     if chosen not in by_id:
-        raise SpecError([Problem("unknown_environment", "--id", f"there is no environment {chosen!r}", suggest(chosen, by_id))])
+        raise SpecError(
+            [
+                Problem(
+                    "unknown_environment",
+                    "--id",
+                    f"there is no environment {chosen!r}",
+                    suggest(chosen, by_id),
+                )
+            ]
+        )
     return by_id[chosen]
-
-
-async def _regrade(directory: Path, environments: Sequence[Environment], write: bool, quiet: bool) -> Sequence[Any]:  # noqa: FBT001
-    from harness import replay  # noqa: PLC0415
-
-    with progress_bar("grade", 1, quiet=quiet) as advance:
-        regrades = await replay.grade_run(directory, environments, write=write)
-        advance(1)
-    return regrades

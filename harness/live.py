@@ -1,27 +1,31 @@
-"""Live episodes: workplaces that outside agents work in, over HTTP or stdio, and the control plane beside them.
+"""Live episodes: workplaces that outside agents work in, and the control plane beside them.
 
-The agent plane (``servers.gateway``) has tools and nothing else. The control plane is other routes with an admin token:
+The agent plane (``servers.gateway``) has tools and nothing else. The control plane is other routes with an
+admin token:
 
-=======  ============================  =========================================================================
-method   path                          what it does
-=======  ============================  =========================================================================
-GET      /environments                 what can be opened
-POST     /episodes                     open one: ``{"environment": id}`` gives its addresses, request and rules
-GET      /episodes                     the open ones
-POST     /episodes/{id}/message        the agent says something to its user: ``{"text": ...}`` gives the user's answer
-POST     /episodes/{id}/advance        let simulated time pass: ``{"seconds": n}``
-POST     /episodes/{id}/grade          end it: its address dies, then a frozen copy is graded
-DELETE   /episodes/{id}                end it without a grade
-=======  ============================  =========================================================================
+=======  =======================  =============================================================
+method   path                     what it does
+=======  =======================  =============================================================
+GET      /environments            what can be opened
+POST     /episodes                open one: ``{"environment": id}`` gives its addresses and task
+GET      /episodes                the open ones
+POST     /episodes/{id}/message   say ``{"text": ...}`` to the user; gives the user's answer
+POST     /episodes/{id}/advance   let simulated time pass: ``{"seconds": n}``
+POST     /episodes/{id}/grade     end it: its address dies, then a frozen copy is graded
+DELETE   /episodes/{id}           end it without a grade
+=======  =======================  =============================================================
 
-With ``data`` worlds live in files and come back under their old addresses after a restart; what was said does not.
+With ``data`` worlds live in files (``ID.db``, and its address in ``ID.token``) and come back under their old
+addresses after a restart; what was said to the user does not. An episode that was ended never comes back: its
+address is forgotten and its world set aside as ``ID.ended``.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,12 +43,15 @@ from harness.outcome import Disclosure, Outcome
 from harness.prompt import system_prompt
 from harness.user import ScriptedUser, UserReply
 from servers.desk import Desk, agent_desk
-from servers.errors import ServiceFault, suggest
+from servers.errors import CoworkEnvError, Problem, ServiceFault, SpecError, suggest
+from servers.gateway import TOKEN as GOOD_TOKEN
 from servers.gateway import Gateway
 from servers.web import Endpoint, HttpError, admin_only
 from servers.world import World
 
 LONGEST_ADVANCE = 90 * 24 * 3600
+WORLD, TOKEN, ENDED = ".db", ".token", ".ended"
+"""How the files of an episode end, behind the id of its environment."""
 
 
 @dataclass(slots=True)
@@ -73,14 +80,26 @@ class LiveEpisode:
     def desk(self) -> Desk:
         """The agent's desk; every call takes the thinking time of one message."""
         environment = self.environment
-        return agent_desk(
-            self.world, environment.exposed, notices=environment.notices, think=environment.budget.think
-        )
+        return agent_desk(self.world, environment.exposed, notices=environment.notices, think=environment.budget.think)
+
+    def advance(self, seconds: int) -> None:
+        """Let simulated time pass.
+
+        Raises:
+            ServiceFault: A tool broke that an event called; the workplace has no score any more.
+        """
+        with self._noting_faults():
+            self.world.advance(seconds)
 
     def say(self, text: str) -> UserReply:
-        """The agent says something to its user, which ends its turn; gives the answer."""
+        """The agent says something to its user, which ends its turn; gives the answer.
+
+        Raises:
+            ServiceFault: As for ``advance``.
+        """
         self.messages.append(Message("assistant", text))
-        self.world.end_turn()
+        with self._noting_faults():
+            self.world.end_turn()
         reply = self.user.reply(text)
         last = self.world.journal_length
         self.disclosures += [Disclosure(fact, last) for fact in reply.disclosed]
@@ -97,6 +116,14 @@ class LiveEpisode:
             return grade(self.environment, Outcome(frozen, messages=self.messages, disclosures=self.disclosures))
         finally:
             frozen.close()
+
+    @contextmanager
+    def _noting_faults(self) -> Iterator[None]:
+        try:
+            yield
+        except ServiceFault as fault:
+            self.faults.append(fault)
+            raise
 
 
 class Control:
@@ -124,9 +151,13 @@ class Control:
             raise HttpError(404, "unknown_environment", f"There is no environment {environment_id!r}.", fix)
         episode_id, token, path = self._place(environment)
         episode = LiveEpisode.open(environment, path)
-        token = self.gateway.open(episode.desk, on_fault=episode.faults.append, token=token)
-        if path is not None:
-            write_atomic(path.with_suffix(".token"), token)
+        try:
+            if path is not None:
+                write_atomic(self._file(environment.id, TOKEN), token)
+            self.gateway.open(episode.desk, on_fault=episode.faults.append, token=token)
+        except CoworkEnvError:
+            episode.world.close()
+            raise
         self.episodes[episode_id] = (token, episode)
         return episode_id
 
@@ -134,9 +165,7 @@ class Control:
         """What whoever connects an agent has to know."""
         token, episode = self.find(episode_id)
         environment = episode.environment
-        services = dict.fromkeys(
-            environment.image.workplace.service_of(name) for name in environment.exposed
-        )
+        services = dict.fromkeys(environment.image.workplace.service_of(name) for name in environment.exposed)
         return {
             "episode": episode_id,
             "environment": environment.id,
@@ -159,19 +188,33 @@ class Control:
         return found
 
     def end(self, episode_id: str, *, graded: bool) -> dict[str, Any]:
-        """End an episode: its address dies first, then it is graded if asked, then its world is closed."""
-        token, episode = self.find(episode_id)
-        self.gateway.close(token)
-        del self.episodes[episode_id]
+        """End an episode: its address dies first, then it is graded if asked, then its world is closed.
+
+        Raises:
+            HttpError: There is no such episode, or no longer.
+            StorageError: Its files cannot be set aside.
+        """
+        episode = self._leave(episode_id)
         try:
+            if self.data is not None:
+                self._file(episode_id, TOKEN).unlink(missing_ok=True)
             return grade_json(episode.grade()) if graded else {}
         finally:
             episode.world.close()
+            if self.data is not None:
+                with storage_boundary(self.data):
+                    self._file(episode_id, WORLD).replace(self._file(episode_id, ENDED))
 
     def close(self) -> None:
-        """End every episode without a grade; worlds in files stay."""
+        """Let go of every episode; worlds in files stay and come back."""
         for episode_id in list(self.episodes):
-            self.end(episode_id, graded=False)
+            self._leave(episode_id).world.close()
+
+    def _leave(self, episode_id: str) -> LiveEpisode:
+        token, episode = self.find(episode_id)
+        self.gateway.close(token)
+        del self.episodes[episode_id]
+        return episode
 
     def routes(self, admin_token: str) -> list[BaseRoute]:
         """The routes of the control plane, all behind the admin token."""
@@ -189,22 +232,31 @@ class Control:
             route("/episodes/{episode}", self._delete, "DELETE"),
         ]
 
-    def _place(self, environment: Environment) -> tuple[str, str | None, Path | None]:
+    def _place(self, environment: Environment) -> tuple[str, str, Path | None]:
+        """The id, the token and the file of a new episode, or those of one that comes back."""
         if self.data is None:
-            return secrets.token_hex(8), None, None
-        with storage_boundary(self.data):
-            self.data.mkdir(parents=True, exist_ok=True)
+            return secrets.token_hex(8), secrets.token_urlsafe(32), None
         if environment.id in self.episodes:
-            raise HttpError(409, "already_open", f"{environment.id} is open.", "With --data each environment is open once.")
-        path = self.data / f"{environment.id}.db"
-        kept = path.with_suffix(".token")
-        return environment.id, kept.read_text(encoding="utf-8").strip() if kept.exists() else None, path
+            fix = "With --data each environment is open once; end that episode first."
+            raise HttpError(409, "already_open", f"{environment.id} is open.", fix)
+        path = world_file(self.data, environment)
+        kept = self._file(environment.id, TOKEN)
+        with storage_boundary(kept):
+            token = kept.read_text(encoding="utf-8").strip() if kept.exists() else secrets.token_urlsafe(32)
+        if GOOD_TOKEN.fullmatch(token) is None:
+            fix = "Remove it; the workplace then gets a new address."
+            raise SpecError([Problem("no_token", "", "this file does not hold an address", fix)], str(kept))
+        return environment.id, token, path
 
-    async def _environments(self, request: Request) -> Response:  # noqa: ARG002 - the shape of an endpoint
+    def _file(self, episode_id: str, suffix: str) -> Path:
+        assert self.data is not None
+        return self.data / f"{episode_id}{suffix}"
+
+    async def _environments(self, request: Request) -> Response:
         rows = [{"id": e.id, "family": e.family, "request": e.request} for e in self.environments.values()]
         return JSONResponse({"environments": rows})
 
-    async def _list(self, request: Request) -> Response:  # noqa: ARG002
+    async def _list(self, request: Request) -> Response:
         return JSONResponse({"episodes": [self.describe(episode_id) for episode_id in self.episodes]})
 
     async def _create(self, request: Request) -> Response:
@@ -223,7 +275,7 @@ class Control:
         seconds = body.get("seconds")
         if not isinstance(seconds, int) or isinstance(seconds, bool) or not 0 <= seconds <= LONGEST_ADVANCE:
             raise HttpError(422, "invalid", f"seconds must be a whole number from 0 to {LONGEST_ADVANCE}.")
-        episode.world.advance(seconds)
+        episode.advance(seconds)
         return JSONResponse({"now": episode.world.now})
 
     async def _grade(self, request: Request) -> Response:
@@ -232,6 +284,17 @@ class Control:
     async def _delete(self, request: Request) -> Response:
         self.end(request.path_params["episode"], graded=False)
         return Response(status_code=204)
+
+
+def world_file(data: Path, environment: Environment) -> Path:
+    """Where the world of an environment is kept; makes the folder.
+
+    Raises:
+        StorageError: The folder cannot be made.
+    """
+    with storage_boundary(data):
+        data.mkdir(parents=True, exist_ok=True)
+    return data / f"{environment.id}{WORLD}"
 
 
 def grade_json(result: Grade) -> dict[str, Any]:

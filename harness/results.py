@@ -27,6 +27,8 @@ K = TypeVar("K", bound=Hashable)
 
 SCHEMA = "coworkenv/results/1"
 STATUSES = ("done", "failed", "invalid", "infra")
+SHOWN = Method(resamples=1)
+"""Tables show t intervals; resampling thousands of environments for nothing would take seconds."""
 _COLUMNS = 5
 """Agents side by side in one table of families."""
 
@@ -98,9 +100,7 @@ class Results:
     method: Method
 
 
-def tabulate(
-    summaries: Iterable[Summary], *, ks: Sequence[int] | None = None, method: Method = DEFAULT
-) -> Results:
+def tabulate(summaries: Iterable[Summary], *, ks: Sequence[int] | None = None, method: Method = DEFAULT) -> Results:
     """Count and estimate.
 
     Args:
@@ -126,9 +126,7 @@ def tabulate(
     return Results(tuple(agents), tuple(_cell(group) for _, group in sorted(cells.items())), chosen, method)
 
 
-def table(
-    summaries: Iterable[Summary], *, ks: Sequence[int] | None = None, method: Method = DEFAULT
-) -> RenderableType:
+def table(summaries: Iterable[Summary], *, ks: Sequence[int] | None = None, method: Method = SHOWN) -> RenderableType:
     """The tables of a run, for a terminal of at least 100 columns."""
     results = tabulate(summaries, ks=ks, method=method)
     tables = [_score_table(results), *_family_tables(results), _effort_table(results)]
@@ -184,15 +182,14 @@ def _agent_result(name: str, group: Sequence[Summary], ks: Sequence[int], method
 
 def _cell(group: Sequence[Summary]) -> Cell:
     scored = _scored(group)
-    quick = Method(resamples=1)  # a cell shows no interval
     first = group[0]
     return Cell(
         family=first.family,
         level=first.level,
         agent=first.agent,
         scored=len(scored),
-        score=mean(scored, quick).value,
-        pass_1=pass_at_k(scored, 1, quick).value,
+        score=mean(scored, SHOWN).value,
+        pass_1=pass_at_k(scored, 1, SHOWN).value,
     )
 
 
@@ -255,9 +252,7 @@ def _family_tables(results: Results) -> list[Table]:
             if last and family != last:
                 shown.add_section()
             cells = [values.get((family, level, name)) for name in some]
-            shown.add_row(
-                "" if family == last else family, level_text(level), *(_cell_text(cell) for cell in cells)
-            )
+            shown.add_row("" if family == last else family, level_text(level), *(_cell_text(cell) for cell in cells))
             last = family
         tables.append(shown)
     return tables

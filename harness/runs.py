@@ -198,8 +198,8 @@ class Study:
         }
         for name in dict.fromkeys(slot.environment for slot in self.pending()):
             _fresh(self.environments[name]).validate_all()
+        self.where.create()
         if known != self.manifest:
-            self.where.create()
             self.where.write_manifest(self.manifest)
 
     def pending(self) -> list[Slot]:

@@ -19,10 +19,10 @@ from rich.progress import (
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 NARROWEST = 100
-"""Columns that the tables of a run need; a terminal with fewer wraps their lines, which is better than losing a column."""
+"""Columns that tables need; a terminal with fewer wraps their lines, which is better than losing a column."""
 
 
-def console() -> Console:
+def wide_console() -> Console:
     """Standard output, wide enough for every table."""
     found = Console()
     return found if found.width >= NARROWEST else Console(width=NARROWEST)

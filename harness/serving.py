@@ -1,4 +1,4 @@
-"""What ``coworkenv serve`` runs: one HTTP server with both planes, or one desk on standard input and output."""
+"""What ``coworkenv serve`` runs: an HTTP server with both planes, or one desk on standard input and output."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from harness.environment import Environment
-from harness.files import storage_boundary
-from harness.live import Control, LiveEpisode, client_config
+from harness.live import Control, LiveEpisode, client_config, world_file
 from servers.gateway import Gateway, asgi_app, serve
 from servers.stdio import serve_stdio
 from servers.web import LOOPBACK
@@ -51,13 +50,14 @@ async def serve_http(environments: Sequence[Environment], first: str, serving: S
 
 
 async def serve_stdio_episode(environment: Environment, data: Path | None) -> None:
-    """Serve one episode on standard input and output until the client leaves; what it scored goes to standard error."""
-    path: Path | None = None
-    if data is not None:
-        with storage_boundary(data):
-            data.mkdir(parents=True, exist_ok=True)
-        path = data / f"{environment.id}.db"
-    episode = LiveEpisode.open(environment, path)
+    """Serve one episode on standard input and output until the client leaves.
+
+    What it scored goes to standard error.
+
+    Raises:
+        CoworkEnvError: The place for the data does not work.
+    """
+    episode = LiveEpisode.open(environment, None if data is None else world_file(data, environment))
     try:
         await serve_stdio(episode.desk, on_fault=episode.faults.append)
         score = episode.grade().score
@@ -75,6 +75,8 @@ def _announce(control: Control, episode: str, serving: Serving) -> None:
     click.echo(f"  {facts['request']}\n")
     click.echo("Connect any MCP client:\n")
     click.echo(client_config(facts["mcp"]))
-    click.echo(f"\nor one server for each application: {', '.join(facts['mcp_by_service'])} (/e/<token>/<service>/mcp).")
-    click.echo(f"\nWhen the agent is done, see how it did:\n\n  curl -X POST -H 'Authorization: Bearer {serving.admin_token}' \\")
+    services = ", ".join(facts["mcp_by_service"])
+    click.echo(f"\nor one server for each application (/e/<token>/<service>/mcp): {services}.")
+    click.echo("\nWhen the agent is done, see how it did:\n")
+    click.echo(f"  curl -X POST -H 'Authorization: Bearer {serving.admin_token}' \\")
     click.echo(f"    {control.url}/episodes/{episode}/grade\n\nCtrl-C stops the server.")

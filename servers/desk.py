@@ -1,7 +1,7 @@
 """A desk: one person's way into a world, with the tools that are exposed there.
 
-Agents work at a desk, whether they come over MCP or in process; MCP servers are built around one (``servers.mcp_server``).
-Calls of tools that are not exposed are refused and stand in the journal like any other call.
+Agents work at a desk, whether they come over MCP or in process; MCP servers are built around one
+(``servers.mcp_server``). Calls of tools that are not exposed are refused and stand in the journal like any other call.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class Desk:
         Raises:
             KeyError: The desk has no tools of such a service.
         """
-        found = {name: tool for name, tool in self.tools.items() if self.world.image.workplace.service_of(name) == service}
+        found = {
+            name: tool for name, tool in self.tools.items() if self.world.image.workplace.service_of(name) == service
+        }
         if not found:
             raise KeyError(service)
         return replace(self, tools=found)

@@ -1,8 +1,8 @@
 """Events: what happens in a workplace without the agent.
 
 An event is data: when (at a time, after a call, after a turn of the agent) and what (calls that people make through the
-same door as the agent). It is loud when it has a ``notice`` for the agent, silent when it has none. Coworkers who answer are
-events too: "when the agent asks Priya by mail, Priya replies four minutes later".
+same door as the agent). It is loud when it has a ``notice`` for the agent, silent when it has none. Coworkers who
+answer are events too: "when the agent asks Priya by mail, Priya replies four minutes later".
 
 ``EventSpec`` is the form in files; ``compile_events`` checks it against a workplace and gives what a world runs.
 
@@ -92,13 +92,18 @@ class When(Spec):
     def _one_moment(self) -> When:
         given = [name for name in ("at", "after", "after_call", "after_turn") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(f"expected exactly one of at, after, after_call, after_turn; got {', '.join(given) or 'none'}")
+            raise ValueError(
+                f"expected exactly one of at, after, after_call, after_turn; got {', '.join(given) or 'none'}"
+            )
         return self
 
 
 class Action(Spec):
-    """A call that a person makes. Arguments may refer to the triggering call: ``$call.arguments.subject``,
-    ``$call.result.message_id``, and to results of earlier actions of the same event by ``bind``."""
+    """A call that a person makes.
+
+    Arguments may refer to the triggering call (``$call.arguments.subject``, ``$call.result.message_id``) and to results
+    of earlier actions of the same event by ``bind``.
+    """
 
     by: str
     """Mail address of the person."""
@@ -199,15 +204,21 @@ def _unknown_names(
 ) -> list[Problem]:
     problems: list[Problem] = []
     pattern = spec.when.after_call
-    for name in [] if pattern is None else pattern.tools:
-        if name not in tools:
-            problems.append(
-                Problem("unknown_tool", f"{where}.when.after_call.tool", f"no tool {name!r}", suggest(name, tools))
-            )
+    problems += [
+        Problem("unknown_tool", f"{where}.when.after_call.tool", f"no tool {name!r}", suggest(name, tools))
+        for name in ([] if pattern is None else pattern.tools)
+        if name not in tools
+    ]
     for number, action in enumerate(spec.do):
         here = f"{where}.do[{number}]"
         if action.tool not in tools:
-            problems.append(Problem("unknown_tool", f"{here}.tool", f"no tool {action.tool!r}", suggest(action.tool, tools)))
+            problems.append(
+                Problem("unknown_tool", f"{here}.tool", f"no tool {action.tool!r}", suggest(action.tool, tools))
+            )
         if action.by not in people:
-            problems.append(Problem("unknown_person", f"{here}.by", f"nobody has the address {action.by!r}", suggest(action.by, people)))
+            problems.append(
+                Problem(
+                    "unknown_person", f"{here}.by", f"nobody has the address {action.by!r}", suggest(action.by, people)
+                )
+            )
     return problems

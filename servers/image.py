@@ -1,8 +1,8 @@
 """Workplaces and images: what a world is made of, and a world frozen to bytes.
 
 * ``Workplace``: a set of services, compiled once per process: record types, tools and an empty database.
-* ``Image``: all records of one environment in a serialized database, with the facts that never change during an episode.
-  Opening an episode copies it (``servers.world.World.open``); nothing is ever rebuilt.
+* ``Image``: all records of one environment in a serialized database, with the facts that never change during an
+  episode. Opening an episode copies it (``servers.world.World.open``); nothing is ever rebuilt.
 
 An image is self-contained and byte-identical for the same input in any process.
 """
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from servers.world import World
 
 CORE_TABLES = (
-    "CREATE TABLE _journal (seq INTEGER PRIMARY KEY, at INTEGER, kind TEXT, person TEXT, tool TEXT, arguments TEXT, "
-    "result TEXT, error TEXT, event TEXT)",
+    """CREATE TABLE _journal (seq INTEGER PRIMARY KEY, at INTEGER, kind TEXT, person TEXT, tool TEXT, arguments TEXT,
+    result TEXT, error TEXT, event TEXT)""",
     "CREATE TABLE _changes (seq INTEGER PRIMARY KEY, call INTEGER, type TEXT, key TEXT, before TEXT, after TEXT)",
     "CREATE TABLE _state (id INTEGER PRIMARY KEY, now INTEGER, turn INTEGER)",
     "CREATE TABLE _ids (kind TEXT PRIMARY KEY, n INTEGER)",
@@ -160,7 +160,9 @@ def build_image(
     grouped = _validated(compiled, people, records, start)
     cast = {key: record for key, record in grouped[Person.type_name].items() if isinstance(record, Person)}
     if principal not in cast:
-        raise SpecError([Problem("unknown_person", "principal", f"{principal!r} is not in the cast", suggest(principal, cast))])
+        raise SpecError(
+            [Problem("unknown_person", "principal", f"{principal!r} is not in the cast", suggest(principal, cast))]
+        )
     armed = compile_events(events, start=start, tools=compiled.tools, people=cast) if events else NO_EVENTS
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     connection.deserialize(compiled.empty)
@@ -204,7 +206,9 @@ def _validated(
         derived = compiled.types.get(name)
         where = "cast" if rows is people else f"records.{name}"
         if derived is None:
-            problems.append(Problem("unknown_type", where, "no service here has such records", suggest(name, compiled.types)))
+            problems.append(
+                Problem("unknown_type", where, "no service here has such records", suggest(name, compiled.types))
+            )
             continue
         for index, row in enumerate(rows):
             try:
@@ -227,13 +231,16 @@ def _validated(
 
 
 def _prepare(
-    connection: sqlite3.Connection, compiled: Workplace, cast: Mapping[str, Person], principal: str, start: int, seed: str
+    connection: sqlite3.Connection,
+    compiled: Workplace,
+    cast: Mapping[str, Person],
+    principal: str,
+    start: int,
+    seed: str,
 ) -> None:
     from servers.world import World  # noqa: PLC0415 - a world is made of an image; only building one needs a world
 
-    world: World = World(
-        Image(compiled, b"", cast, principal, start, seed, NO_EVENTS, 0), connection
-    )
+    world: World = World(Image(compiled, b"", cast, principal, start, seed, NO_EVENTS, 0), connection)
     connection.execute("BEGIN")
     for service in compiled.services:
         if service.prepare is not None:

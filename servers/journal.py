@@ -1,7 +1,7 @@
 """What happened in a world: journal entries and row changes, and the net change set between two moments.
 
-A world logs every row's before and after, with the number of the running call, in the same transaction as the row itself, so a
-service gets diffing without writing any. Rolled-back calls leave no changes.
+A world logs every row's before and after, with the number of the running call, in the same transaction as the row
+itself, so a service gets diffing without writing any. Rolled-back calls leave no changes.
 """
 
 from __future__ import annotations

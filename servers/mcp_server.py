@@ -1,11 +1,11 @@
 """Serving a desk over MCP with the SDK's low-level server.
 
-Tool schemas are compiled once per process (``mcp_tool``) and only bound to a desk here, because registering sixty tools for every
-episode would cost more than the episode. ``desk_server`` serves one desk over any transport of the SDK (in memory, stdio);
-``servers.gateway`` serves many desks over HTTP with the same two handlers.
+Tool schemas are compiled once per process (``mcp_tool``) and only bound to a desk here, because registering sixty tools
+for every episode would cost more than the episode. ``desk_server`` serves one desk over any transport of the SDK (in
+memory, stdio); ``servers.gateway`` serves many desks over HTTP with the same two handlers.
 
-A refusal is a result with ``is_error`` and a text that helps, never a protocol error. When a tool of ours breaks, the agent reads
-that the tool is not available; the fault is kept in ``Faults`` and voids the episode.
+A refusal is a result with ``is_error`` and a text that helps, never a protocol error. When a tool of ours breaks, the
+agent reads that the tool is not available; the fault is kept in ``Faults`` and voids the episode.
 """
 
 from __future__ import annotations
@@ -55,22 +55,27 @@ def desk_server(desk: Desk, *, on_fault: Callable[[ServiceFault], None], name: s
 def make_server(find: FindDesk, *, on_fault: Callable[[ServiceFault], None], name: str = "coworkenv") -> Server[Any]:
     """An MCP server that looks up the desk of each request with ``find``."""
 
-    async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:  # noqa: ARG001
+    async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[mcp_tool(tool) for tool in find(context).tools.values()])
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         return answer(find(context), params, on_fault)
 
-    return Server(name, version=VERSION, on_list_tools=list_tools, on_call_tool=call_tool)
+    server: Server[Any] = Server(name, version=VERSION, on_list_tools=list_tools, on_call_tool=call_tool)
+    # Only a span per message for OpenTelemetry, which nobody collects here and every call would pay for.
+    server.middleware.clear()
+    return server
 
 
-def answer(desk: Desk, params: types.CallToolRequestParams, on_fault: Callable[[ServiceFault], None]) -> types.CallToolResult:
+def answer(
+    desk: Desk, params: types.CallToolRequestParams, on_fault: Callable[[ServiceFault], None]
+) -> types.CallToolResult:
     """Run one call at a desk and put the result into MCP's form, pending notices behind it."""
     try:
         result = desk.call(params.name, params.arguments or {})
         notices = desk.world.take_notices() if desk.notices else []
     except ServiceFault as fault:
-        logger.error("a tool broke", exc_info=fault)
+        logger.exception("a tool broke")
         on_fault(fault)
         return types.CallToolResult(content=[types.TextContent(text=BROKEN)], is_error=True)
     except WorldClosed as closed:

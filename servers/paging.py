@@ -1,7 +1,7 @@
 """Opaque cursors and page caps, as real services have them.
 
-``Page`` cuts one page out of a result; the cursor of the next page is opaque, belongs to one query and is refused with any
-other, so an agent cannot skip ahead by guessing.
+``Page`` cuts one page out of a result; the cursor of the next page is opaque, belongs to one query and is refused with
+any other, so an agent cannot skip ahead by guessing.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
@@ -42,7 +42,8 @@ class Statement:
             KeyError: A parameter of the statement has no value.
         """
         if self._sql is None:
-            compiled: Any = self._build().compile(  # type: ignore[attr-defined]
+            # The compiler's own classes are not typed; what comes out is.
+            compiled = cast("Any", self._build()).compile(
                 dialect=sqlite.dialect(paramstyle="qmark"),
                 # Writes out ``column.in_(("a", "b"))``, which otherwise stays open until SQLAlchemy executes it.
                 compile_kwargs={"render_postcompile": True},

@@ -1,7 +1,8 @@
 """Tools: typed functions of a service that a person or an agent may call.
 
 * ``Arguments``: base of the argument models of built-in tools; the JSON schema that agents see is derived from it.
-* ``Tool``: a declaration. It knows nothing about serving; ``servers.mcp`` turns it into an MCP tool, and a world runs it.
+* ``Tool``: a declaration. It knows nothing about serving; ``servers.mcp`` turns it into an MCP tool, and a world runs
+  it.
 * ``Call``: what a running tool is given: the world, who calls, when, ids, times in the caller's zone.
 * ``Service``: record types and tools under one name.
 
@@ -58,7 +59,10 @@ class Tool:
     latency: int
     """Simulated seconds that a call takes."""
     waits: Callable[[Any], int] | None = None
-    """For tools that wait: the most seconds, from the parsed arguments. The door waits until the next event, then runs the tool."""
+    """For tools that wait.
+
+    The most seconds, from the parsed arguments. The door waits until the next event, then runs the tool.
+    """
 
 
 def tool(
@@ -150,7 +154,10 @@ def zone(name: str) -> ZoneInfo:
 
 @lru_cache(maxsize=16384)
 def local_time(instant: int, timezone: str) -> str:
-    """An instant as ISO time with the offset of an IANA zone; pages of records ask for the same ones again and again."""
+    """An instant as ISO time with the offset of an IANA zone.
+
+    Pages of records ask for the same ones again and again.
+    """
     return datetime.fromtimestamp(instant, zone(timezone)).isoformat()
 
 

@@ -111,7 +111,7 @@ def admin_only(token: str, endpoint: Endpoint) -> Endpoint:
         ValueError: The token is shorter than 16 characters, which could be guessed.
     """
     if len(token) < 16:
-        raise ValueError("an admin token needs 16 characters or more; secrets.token_urlsafe() makes a good one")
+        raise ValueError("an admin token needs 16 characters or more; secrets.token_urlsafe() makes one")
     expected = token.encode()
 
     async def guarded(request: Request) -> Response:

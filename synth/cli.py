@@ -11,11 +11,13 @@ from typing import Any
 import anyio
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from harness import pack
 from harness.environment import Environment
-from harness.screen import json_option, progress_bar
+from harness.files import storage_boundary
+from harness.screen import json_option, progress_bar, wide_console
 from servers.errors import Problem, SpecError, suggest
 from synth.author import Synthesis, by_operator, synthesize, totals
 from synth.certify import Certificate
@@ -26,18 +28,23 @@ from synth.families.base import Family
 Advance = Callable[[int], None]
 DEMO_COUNT = 12
 DEMO_TRIALS = 3
+PATH = click.Path(path_type=Path)
+FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 @click.command(epilog="Example: coworkenv synth --count 100 --seed mine --out packs/mine")
 @click.option("--count", type=click.IntRange(min=1), default=12, show_default=True, help="Environments to accept.")
 @click.option("--seed", default="1", show_default=True, help="The same seed gives the same environments.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("packs/new"), show_default=True, help="Directory of the pack.")
+@click.option("--out", type=FOLDER, default=Path("packs/new"), show_default=True, help="Directory of the pack.")
 @click.option("--family", "families", multiple=True, help="Only these workflow families; may be repeated.")
 @click.option("--level", "levels", type=int, multiple=True, help="Only these levels of difficulty; may be repeated.")
 @json_option
-def synth(count: int, seed: str, out: Path, families: tuple[str, ...], levels: tuple[int, ...], as_json: bool) -> None:
+def synth(
+    *, count: int, seed: str, out: Path, families: tuple[str, ...], levels: tuple[int, ...], as_json: bool
+) -> None:
     """Write environments from a seed, certify each over real MCP, and keep what is proven."""
-    chosen = _families(families)
+    chosen = _families(families, levels)
+    _make_room(out)
     with progress_bar("synthesize", count, quiet=as_json) as advance:
         result = anyio.run(_synthesize, count, seed, chosen, levels, advance)
     facts = {"seed": seed, "families": [one.name for one in chosen]} | result.summary()
@@ -45,20 +52,22 @@ def synth(count: int, seed: str, out: Path, families: tuple[str, ...], levels: t
     if as_json:
         click.echo(json.dumps(result.summary()))
     else:
-        show_synthesis(Console(), result)
+        show_synthesis(wide_console(), result)
         click.echo(f"\n{len(result.accepted)} environments in {out}")
     if len(result.accepted) < count:
-        first = [str(defect) for _, defects in result.rejected[:3] for defect in defects[:2]]
-        raise SpecError([Problem("too_few", "", f"only {len(result.accepted)} of {count} were accepted", "; ".join(first))])
+        first = "; ".join(str(defect) for _, defects in result.rejected[:3] for defect in defects[:2])
+        fix = f"They are in {out}. Rejected: {first}" if first else f"They are in {out}; ask for fewer, or more levels."
+        raise SpecError([Problem("too_few", "", f"only {len(result.accepted)} of {count} were accepted", fix)])
 
 
 @click.command(epilog="Example: coworkenv certify packs/mine --json")
-@click.argument("path", metavar="PACK", type=click.Path(path_type=Path))
+@click.argument("path", metavar="PACK", type=PATH)
 @json_option
 def certify(path: Path, as_json: bool) -> int:
     """Prove the graders of environments that exist.
 
-    PACK is a pack directory, a .jsonl file or one environment in YAML. For every defect it says where it sits and how to mend it; then the exit code is 2.
+    PACK is a pack directory, a .jsonl file or one environment in YAML. For every defect it says where it sits
+    and how to mend it; then the exit code is 2.
     """
     environments = pack.load(path)
     began = time.perf_counter()
@@ -71,7 +80,7 @@ def certify(path: Path, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(numbers))
     else:
-        _show_certificates(Console(), certificates)
+        _show_certificates(wide_console(), certificates)
         click.echo(f"{numbers['accepted']} accepted, {numbers['rejected']} rejected")
     for name, defect in defects:
         click.echo(f"{name}: {defect}", err=True)
@@ -84,17 +93,16 @@ def importing() -> None:
 
 
 @importing.command("claw-eval", epilog="Example: coworkenv import claw-eval tasks --out packs/imported")
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("packs/imported"), show_default=True, help="Directory of the pack."
-)
+@click.argument("path", type=PATH)
+@click.option("--out", type=FOLDER, default=Path("packs/imported"), show_default=True, help="Directory of the pack.")
 @json_option
 def import_claw_eval(path: Path, out: Path, as_json: bool) -> None:
     """Turn tasks into environments with declared services over their fixtures.
 
-    PATH is a task folder (with task.yaml), or a folder of task folders. The MCP tools keep the names, descriptions and input schemas of task.yaml.
+    PATH is a task folder (with task.yaml), or a folder of task folders. The MCP tools keep the names,
+    descriptions and input schemas of task.yaml.
     """
-    from synth.importers.claw_eval import import_tasks, to_environment  # noqa: PLC0415 - only this command needs it
+    from synth.importers.claw_eval import import_tasks, to_environment  # noqa: PLC0415 - needed here only
 
     tasks = import_tasks(path)
     environments = [to_environment(task) for task in tasks]
@@ -131,24 +139,41 @@ async def _certify(environments: Sequence[Environment], advance: Advance) -> lis
     return certificates
 
 
-def _families(names: Sequence[str]) -> Sequence[Family]:
+def _families(names: Sequence[str], levels: Sequence[int]) -> Sequence[Family]:
     known = {family.name: family for family in FAMILIES}
     for name in names:
         if name not in known:
-            raise SpecError([Problem("unknown_family", "--family", f"there is no family {name!r}", suggest(name, known))])
-    return [known[name] for name in names] or FAMILIES
+            what = f"there is no family {name!r}"
+            raise SpecError([Problem("unknown_family", "--family", what, suggest(name, known))])
+    chosen = [known[name] for name in names] or FAMILIES
+    highest = max(family.levels for family in chosen)
+    for level in levels:
+        if not 1 <= level <= highest:
+            what = f"there is no level {level}"
+            raise SpecError([Problem("unknown_level", "--level", what, f"Levels are 1 to {highest}.")])
+    return chosen
+
+
+def _make_room(out: Path) -> None:
+    """Make the directory before the work and not after it, so that a wrong name costs nothing."""
+    with storage_boundary(out):
+        out.mkdir(parents=True, exist_ok=True)
 
 
 def show_synthesis(console: Console, result: Synthesis) -> None:
     """Print what was proven about a pack."""
     _show_certificates(console, result.certificates)
+    speed = len(result.accepted) / max(result.seconds, 1e-9)
     console.print(
         f"{len(result.accepted)} accepted, {len(result.rejected)} rejected, {result.repaired} repaired, "
-        f"{result.duplicates} duplicates dropped; {len(result.accepted) / max(result.seconds, 1e-9):.1f} certified per second"
+        f"{result.duplicates} duplicates dropped; {speed:.1f} certified per second",
+        soft_wrap=True,
     )
     for environment, defects in result.rejected[:5]:
         for defect in defects[:2]:
-            console.print(f"[yellow]rejected {environment.id}[/]: {defect}", highlight=False)
+            console.print(
+                f"[yellow]rejected {environment.id}[/]: {escape(str(defect))}", highlight=False, soft_wrap=True
+            )
 
 
 def _show_certificates(console: Console, certificates: Sequence[Certificate]) -> None:
@@ -167,20 +192,27 @@ def _show_certificates(console: Console, certificates: Sequence[Certificate]) ->
 
 
 @click.command(epilog="Example: coworkenv demo --out runs/demo")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/demo"), show_default=True, help="Where everything goes; a new name beside it if it is taken.")
+@click.option(
+    "--out",
+    type=PATH,
+    default=Path("runs/demo"),
+    show_default=True,
+    help="Where everything goes; a new name beside it if it is taken.",
+)
 @click.option("--seed", default="demo", show_default=True, help="The same seed gives the same demo.")
 def demo(out: Path, seed: str) -> None:
     """See everything once: synthesize, certify, run, report.
 
-    Twelve environments of three workflow families; the oracle, a no-op and a careless agent over real MCP; a table, a run directory and
-    one HTML report. No network, key, GPU or container.
+    Twelve environments of three workflow families; the oracle, a no-op and a careless agent over real MCP; a
+    table, a run directory and one HTML report. No network, key, GPU or container.
     """
     from harness import results, runs  # noqa: PLC0415
     from harness.agents import scripted  # noqa: PLC0415
     from harness.report import write_report  # noqa: PLC0415
 
-    console = Console()
+    console = wide_console()
     home = _free(out)
+    _make_room(home)
     families = [family for family in FAMILIES if family.name != "ticket_routing"]
     console.rule("1. Synthesize and certify", align="left")
     with progress_bar("synthesize", DEMO_COUNT) as advance:
@@ -207,15 +239,13 @@ def demo(out: Path, seed: str) -> None:
 
     console.rule("4. Look, and go on", align="left")
     chosen = next(e for e in result.accepted if e.events)
-    console.print(
-        f"Report, every transcript next to what changed: [bold]{home / 'report.html'}[/]\\n\\n"
-        f"Connect an MCP client to a live workplace:\\n  coworkenv serve {home / 'pack'} --id {chosen.id}\\n"
-        f"Run a model through the same environments:\\n"
-        f"  coworkenv run {home / 'pack'} --agent litellm:MODEL --out {home / 'run'}\\n"
-        "Train a small student (needs the train extra):\\n"
-        "  coworkenv train fetch-model && coworkenv train recipe",
-        highlight=False,
-        soft_wrap=True,
+    click.echo(
+        f"Report, every transcript next to what changed: {home / 'report.html'}\n\n"
+        f"Connect an MCP client to a live workplace:\n  coworkenv serve {home / 'pack'} --id {chosen.id}\n"
+        f"Run a model through the same environments:\n"
+        f"  coworkenv run {home / 'pack'} --agent litellm:MODEL --out {home / 'run'}\n"
+        "Train a small student (needs the train extra):\n"
+        "  coworkenv train fetch-model && coworkenv train recipe"
     )
 
 

@@ -1,8 +1,8 @@
 """How many requests one model gets at the same time: as many as it bears.
 
-``Limiter`` starts low and doubles with every round that goes well (slow start); after the first refusal it halves,
-then adds one per round and halves again when refused (AIMD, as in V. Jacobson, "Congestion Avoidance and Control",
-1988). A provider that says how long to wait (``Retry-After``) is left alone for that long, by everybody.
+``Limiter`` starts low and doubles with every round that goes well (slow start); after the first refusal it
+halves, then adds one per round and halves again when refused (AIMD, as in V. Jacobson, "Congestion Avoidance
+and Control", 1988). A provider that says how long to wait (``Retry-After``) is left alone for that long.
 
 Waiting is first come, first served. Not promised: a limit across processes; each has its own and both adapt.
 """

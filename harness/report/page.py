@@ -25,7 +25,7 @@ from pydantic_core import to_json
 
 from harness.files import write_atomic
 from harness.report.story import JsonObject, tell
-from harness.results import AgentResult, Results, interval_text, level_text, tabulate
+from harness.results import SHOWN, AgentResult, Results, interval_text, level_text, tabulate
 from harness.rundir import Manifest, RunDirectory, Summary
 from harness.statistics import Estimate
 
@@ -67,13 +67,11 @@ def write_report(directory: Path, path: Path, *, transcripts: int = TRANSCRIPTS)
     return Written(path, len(summaries), len(stories))
 
 
-def render(
-    name: str, manifest: Manifest, summaries: Sequence[Summary], stories: dict[str, JsonObject]
-) -> str:
+def render(name: str, manifest: Manifest, summaries: Sequence[Summary], stories: dict[str, JsonObject]) -> str:
     """The page as text."""
     script = (DATA / "report.js").read_text(encoding="utf-8")
     style = (DATA / "report.css").read_text(encoding="utf-8")
-    results = tabulate(summaries)
+    results = tabulate(summaries, method=SHOWN)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(DATA),
         autoescape=True,
@@ -184,8 +182,7 @@ def _families(results: Results) -> list[dict[str, Any]]:
             "name": family,
             "levels": [level_text(level) for level in some],
             "rows": [
-                (one.agent, [_heat(cells.get((family, level, one.agent))) for level in some])
-                for one in results.agents
+                (one.agent, [_heat(cells.get((family, level, one.agent))) for level in some]) for one in results.agents
             ],
         }
         for family, some in levels.items()

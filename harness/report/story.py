@@ -64,6 +64,7 @@ class Teller:
         heard_request = False
         for message in self._messages:
             if message.role == "assistant":
+                yield from self._meanwhile(None, message.at)
                 if message.content.strip():
                     yield {"kind": "say", "at": message.at, "text": message.content}
                 for call in message.calls:
@@ -75,9 +76,7 @@ class Teller:
                 heard_request = True
         yield from self._meanwhile(None)
 
-    def _call(
-        self, message: MessageRecord, call: CallRecord, answer: MessageRecord | None
-    ) -> Iterator[JsonObject]:
+    def _call(self, message: MessageRecord, call: CallRecord, answer: MessageRecord | None) -> Iterator[JsonObject]:
         step: JsonObject = {
             "kind": "call",
             "at": message.at,
@@ -140,9 +139,7 @@ class Teller:
                 "type": change.type,
                 "key": change.key,
                 "operation": change.operation,
-                "fields": [
-                    [name, self._shown(before), self._shown(after)] for name, before, after in _fields(change)
-                ],
+                "fields": [[name, self._shown(before), self._shown(after)] for name, before, after in _fields(change)],
             }
             for change in changes
         ]

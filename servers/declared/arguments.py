@@ -38,11 +38,7 @@ def schema_problems(schema: JsonObject, where: str) -> list[Problem]:
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
         return [Problem("invalid_schema", where + path, error.message[:200])]
     if schema.get("type") != "object":
-        return [
-            Problem(
-                "invalid_schema", f"{where}.type", "the schema of a tool's arguments has the type 'object'"
-            )
-        ]
+        return [Problem("invalid_schema", f"{where}.type", "the schema of a tool's arguments has the type 'object'")]
     return list(_unusable(schema, where))
 
 
@@ -100,9 +96,7 @@ def argument_parser(tool: str, schema: JsonObject) -> Parse:
     properties: dict[str, JsonObject] = schema.get("properties", {})
     required = frozenset(cast("list[str]", schema.get("required", [])))
     is_open = schema.get("additionalProperties", False) is not False
-    defaults = {
-        name: value["default"] for name, value in properties.items() if value.get("default") is not None
-    }
+    defaults = {name: value["default"] for name, value in properties.items() if value.get("default") is not None}
 
     def parse(arguments: Mapping[str, Any]) -> JsonObject:
         given = {name: value for name, value in arguments.items() if value is not None or name in required}

@@ -169,17 +169,13 @@ def _target(table: Table, spec: TargetSpec, call: Call, arguments: JsonObject) -
             return table.decode(found[0])
         if found:
             options = ", ".join(str(key(row)) for row in found[:SEVERAL])
-            raise call.refuse(
-                f"{spec.argument} {wanted!r:.80} fits several: {options}. Use the {table.spec.key}."
-            )
+            raise call.refuse(f"{spec.argument} {wanted!r:.80} fits several: {options}. Use the {table.spec.key}.")
     raise _nothing(call, table, spec.argument, wanted, [flat(table.readers[by[0]](row)) for row in rows])
 
 
 def _nothing(call: Call, table: Table, argument: str, wanted: str, known: list[str]) -> Exception:
     noun = table.spec.name.replace("_", " ")
-    return call.refuse(
-        f"there is no {noun} with {argument} {wanted!r:.80}. {suggest(wanted[:80], known, SEVERAL)}"
-    )
+    return call.refuse(f"there is no {noun} with {argument} {wanted!r:.80}. {suggest(wanted[:80], known, SEVERAL)}")
 
 
 def _exact(text: str) -> str:

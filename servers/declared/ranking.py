@@ -68,21 +68,28 @@ def pieces(text: str) -> tuple[list[str], list[str]]:
     return words, runs
 
 
-def score(wanted: Words, text: str) -> float:
-    """How many of the wanted words a text has."""
-    folded = text.casefold()
-    found = 0.0
-    if wanted.words:
-        has = set(pieces(folded)[0])
-        found += sum(1 for word in wanted.words if word in has or any(_alike(word, other) for other in has))
-    found += sum(1 for pair in wanted.pairs if pair in folded)
-    if wanted.singles and found:
-        found += SINGLE * sum(1 for single in wanted.singles if single in folded)
-    return found
+def found_in(wanted: Words, text: str) -> frozenset[str]:
+    """The words and pairs of a query that a text has, and the single characters when it has any of these."""
+    folded, has = _folded(text)
+    found = {word for word in wanted.words if word in has or any(_alike(word, other) for other in has)}
+    found.update(pair for pair in wanted.pairs if pair in folded)
+    if found:
+        found.update(single for single in wanted.singles if single in folded)
+    return frozenset(found)
+
+
+@lru_cache(maxsize=4096)
+def _folded(text: str) -> tuple[str, frozenset[str]]:
+    # Kept, because every search reads the same texts again.
+    return text.casefold(), frozenset(pieces(text)[0])
 
 
 def _alike(word: str, other: str) -> bool:
     return other.startswith(word) or (len(other) >= STEM and word.startswith(other))
+
+
+def _value(wanted: Words, found: frozenset[str]) -> float:
+    return sum(SINGLE if part in wanted.singles else 1.0 for part in sorted(found))
 
 
 def best(
@@ -91,19 +98,18 @@ def best(
     """The items that fit, best first, equals in their order; all of them for an empty query."""
     wanted = split(query)
     if wanted.empty:
-        return list(items) if not query.strip() else []
-    scored: list[tuple[float, int, T]] = []
+        return [] if query.strip() else list(items)
+    scored: list[tuple[float, float, int, T]] = []
     for index, item in enumerate(items):
-        fields = texts(item)
-        # How much of the query the record covers counts first; in which field, only between equals.
-        covered = score(wanted, "\n".join(fields.values()))
+        fields = {name: found_in(wanted, text) for name, text in texts(item).items()}
+        # How much of the query a record has counts first; in which fields, only between equals.
+        covered = _value(wanted, frozenset[str]().union(*fields.values()))
         if covered:
-            weight = sum(weights[name] * score(wanted, text) for name, text in fields.items())
-            scored.append((covered + weight / (1000 + weight), index, item))
-    top = max((value for value, _, _ in scored), default=0.0)
-    kept = [entry for entry in scored if entry[0] >= KEEP * int(top)]
-    kept.sort(key=lambda entry: (-entry[0], entry[1]))
-    return [item for _, _, item in kept]
+            weight = sum(weights[name] * _value(wanted, found) for name, found in fields.items())
+            scored.append((-covered, -weight, index, item))
+    top = max((-entry[0] for entry in scored), default=0.0)
+    kept = [entry for entry in scored if -entry[0] >= KEEP * top]
+    return [entry[3] for entry in sorted(kept, key=lambda entry: entry[:3])]
 
 
 def flat(value: object) -> str:

@@ -72,9 +72,7 @@ def _entity(spec: ServiceSpec, entity: EntitySpec, entities: Mapping[str, Entity
             yield Problem("wrong_type", f"{here}.format", "only strings have a format")
         if field.ref is not None:
             if field.type not in {"string", "list"}:
-                yield Problem(
-                    "wrong_type", f"{here}.ref", "only strings and lists of strings refer to records"
-                )
+                yield Problem("wrong_type", f"{here}.ref", "only strings and lists of strings refer to records")
             if ref_target(spec.name, field.ref).split(".")[0] == spec.name:
                 local = field.ref.split(".")[-1]
                 if local not in entities:
@@ -112,9 +110,7 @@ def _known(entity: EntitySpec, names: Iterable[str], where: str) -> Iterator[Pro
     fields = {entity.key, *entity.fields}
     for name in names:
         if name not in fields:
-            yield Problem(
-                "unknown_field", where, f"{entity.name} has no field {name!r}", suggest(name, fields)
-            )
+            yield Problem("unknown_field", where, f"{entity.name} has no field {name!r}", suggest(name, fields))
 
 
 # ---------------------------------------------------------------------- tools
@@ -188,9 +184,7 @@ def _used(does: Operation, entity: EntitySpec) -> Iterator[str]:
         yield does.to_argument
 
 
-def _names(
-    does: Operation, entity: EntitySpec, entities: Mapping[str, EntitySpec], where: str
-) -> Iterator[Problem]:
+def _names(does: Operation, entity: EntitySpec, entities: Mapping[str, EntitySpec], where: str) -> Iterator[Problem]:
     """Every field that an operation names has to be there."""
     if isinstance(does, UnavailableOperation):
         return
@@ -231,20 +225,13 @@ def _status(does: TransitionOperation, entity: EntitySpec, where: str) -> Iterat
         yield Problem(
             "no_lifecycle", f"{where}.field", f"{entity.name} has no lifecycle, so name the status field here"
         )
-    if (
-        cycle is not None
-        and does.to is not None
-        and does.field in {None, cycle.field}
-        and does.to not in cycle.states
-    ):
+    if cycle is not None and does.to is not None and does.field in {None, cycle.field} and does.to not in cycle.states:
         yield Problem(
             "unknown_status", f"{where}.to", f"there is no status {does.to!r}", suggest(does.to, cycle.states)
         )
 
 
-def _shown(
-    does: Showing, entity: EntitySpec, entities: Mapping[str, EntitySpec], where: str
-) -> Iterator[Problem]:
+def _shown(does: Showing, entity: EntitySpec, entities: Mapping[str, EntitySpec], where: str) -> Iterator[Problem]:
     yield from _known(entity, does.show or (), f"{where}.show")
     if not entity.open:
         yield from _known(entity, does.hide, f"{where}.hide")
@@ -272,11 +259,7 @@ def _fillable(tool: ToolSpec, does: CreateOperation, entity: EntitySpec, where: 
             continue
         source = does.set.get(name)
         argument = name if source is None else source.argument
-        if (
-            argument is not None
-            and argument not in required
-            and "default" not in properties.get(argument, {})
-        ):
+        if argument is not None and argument not in required and "default" not in properties.get(argument, {}):
             yield Problem(
                 "missing_value",
                 f"{where}.does.set",

@@ -55,9 +55,7 @@ class Table:
 def make_table(spec: EntitySpec, model: type[Record]) -> Table:
     """The table of an entity and its record class."""
     derived = record_type(model)
-    everything: Query[Record] = Query(
-        model, lambda table: sa.select(table).order_by(sa.literal_column("rowid"))
-    )
+    everything: Query[Record] = Query(model, lambda table: sa.select(table).order_by(sa.literal_column("rowid")))
     readers = {column.name: _reader(derived.position[column.name], column.kind) for column in derived.columns}
     return Table(spec, model, everything, readers)
 
@@ -99,12 +97,8 @@ def compile_filter(call: Call, table: Table, spec: FilterSpec, arguments: JsonOb
 Maker: TypeAlias = Callable[[Call, FilterSpec, Any, list[Read], JsonObject], Test]
 
 
-def _equals(
-    _call: Call, _spec: FilterSpec, value: object, readers: list[Read], _arguments: JsonObject
-) -> Test:
-    wanted = (
-        {folded(item) for item in cast("list[object]", value)} if isinstance(value, list) else {folded(value)}
-    )
+def _equals(_call: Call, _spec: FilterSpec, value: object, readers: list[Read], _arguments: JsonObject) -> Test:
+    wanted = {folded(item) for item in cast("list[object]", value)} if isinstance(value, list) else {folded(value)}
     return lambda row: any(_has(read(row), wanted) for read in readers)
 
 
@@ -112,9 +106,7 @@ def _has(value: object, wanted: set[str]) -> bool:
     return any(item is not None and folded(item) in wanted for item in as_list(value))
 
 
-def _contains(
-    _call: Call, _spec: FilterSpec, value: object, readers: list[Read], _arguments: JsonObject
-) -> Test:
+def _contains(_call: Call, _spec: FilterSpec, value: object, readers: list[Read], _arguments: JsonObject) -> Test:
     words = flat(value).casefold().split()
 
     def test(row: Row) -> bool:
@@ -129,27 +121,21 @@ def _contains(
     return test
 
 
-def _at_least(
-    call: Call, spec: FilterSpec, value: object, readers: list[Read], _arguments: JsonObject
-) -> Test:
+def _at_least(call: Call, spec: FilterSpec, value: object, readers: list[Read], _arguments: JsonObject) -> Test:
     if _is_number(value):
         return lambda row: any(_is_number(held := read(row)) and held >= value for read in readers)
     bound, timezone = read_bound(call, value, spec.argument), call.person.timezone
     return lambda row: any(
-        (moment := read_moment(read(row), timezone)) is not None and not_before(moment, bound)
-        for read in readers
+        (moment := read_moment(read(row), timezone)) is not None and not_before(moment, bound) for read in readers
     )
 
 
-def _at_most(
-    call: Call, spec: FilterSpec, value: object, readers: list[Read], _arguments: JsonObject
-) -> Test:
+def _at_most(call: Call, spec: FilterSpec, value: object, readers: list[Read], _arguments: JsonObject) -> Test:
     if _is_number(value):
         return lambda row: any(_is_number(held := read(row)) and held <= value for read in readers)
     bound, timezone = read_bound(call, value, spec.argument), call.person.timezone
     return lambda row: any(
-        (moment := read_moment(read(row), timezone)) is not None and not_after(moment, bound)
-        for read in readers
+        (moment := read_moment(read(row), timezone)) is not None and not_after(moment, bound) for read in readers
     )
 
 
@@ -170,9 +156,7 @@ def _on_day(call: Call, spec: FilterSpec, value: object, readers: list[Read], ar
     return test
 
 
-def _days_back(
-    call: Call, spec: FilterSpec, value: object, readers: list[Read], _arguments: JsonObject
-) -> Test:
+def _days_back(call: Call, spec: FilterSpec, value: object, readers: list[Read], _arguments: JsonObject) -> Test:
     if not _is_number(value) or cast("float", value) < 0:
         raise call.refuse(f"{spec.argument} must be a number of days, 0 or more (got {value!r:.40}).")
     timezone = call.person.timezone
@@ -213,9 +197,7 @@ def _holds(condition: ConditionSpec, readers: Mapping[str, Read], row: Row) -> b
     other = condition.value if condition.than is None else readers[condition.than](row)
     if condition.op in {"equals", "differs"}:
         return (held is not None and folded(held) == folded(other)) == (condition.op == "equals")
-    comparable = (_is_number(held) and _is_number(other)) or (
-        isinstance(held, str) and isinstance(other, str)
-    )
+    comparable = (_is_number(held) and _is_number(other)) or (isinstance(held, str) and isinstance(other, str))
     return comparable and _COMPARE[condition.op](held, other)
 
 

@@ -46,9 +46,7 @@ def _declared(text: str) -> Service:
     problems = find_problems(spec)
     if problems:
         raise SpecError(problems)
-    models = {
-        entity.name: entity_model(spec.name, entity, f"entities.{entity.name}") for entity in spec.entities
-    }
+    models = {entity.name: entity_model(spec.name, entity, f"entities.{entity.name}") for entity in spec.entities}
     tables = {entity.name: make_table(entity, models[entity.name]) for entity in spec.entities}
     kit = Kit(spec.name, tables)
     return Service(
@@ -76,9 +74,7 @@ def _tool(kit: Kit, spec: ToolSpec) -> Tool:
     )
 
 
-def _check(
-    tables: Mapping[str, Table], records: Mapping[str, Mapping[str, Record]], start: int
-) -> list[Problem]:
+def _check(tables: Mapping[str, Table], records: Mapping[str, Mapping[str, Record]], start: int) -> list[Problem]:
     """Find ends that come before their beginnings."""
     problems: list[Problem] = []
     for table in tables.values():
@@ -89,9 +85,7 @@ def _check(
         for index, record in enumerate(records.get(name, {}).values()):
             begin, end = (read_moment(getattr(record, field), "UTC") for field in (first, last))
             if begin is not None and end is not None and end.seconds < begin.seconds:
-                problems.append(
-                    Problem("impossible_time", f"records.{name}[{index}].{last}", f"lies before {first}")
-                )
+                problems.append(Problem("impossible_time", f"records.{name}[{index}].{last}", f"lies before {first}"))
     return problems
 
 
@@ -103,10 +97,6 @@ def _prepare(tables: Mapping[str, Table], world: World) -> None:
             continue
         style = re.compile(re.escape(prefix) + r"(\d{1,15})")
         read = table.readers[table.spec.key]
-        numbers = [
-            int(found[1])
-            for row in world.rows(table.everything)
-            if (found := style.fullmatch(str(read(row))))
-        ]
+        numbers = [int(found[1]) for row in world.rows(table.everything) if (found := style.fullmatch(str(read(row))))]
         if numbers:
             world.set_number(table.model.type_name, max(numbers))

@@ -20,9 +20,7 @@ def compile_show(tables: Mapping[str, Table], entity: str, spec: Showing) -> Sho
     wanted = [column for column in derived.columns if spec.show is None or column.name in spec.show]
     hidden = frozenset(spec.hide)
     plain = tuple(column.name for column in wanted if column.kind != "instant" and column.name not in hidden)
-    moments = tuple(
-        column.name for column in wanted if column.kind == "instant" and column.name not in hidden
-    )
+    moments = tuple(column.name for column in wanted if column.kind == "instant" and column.name not in hidden)
     sparse = frozenset(name for name, field in table.spec.fields.items() if field.sparse)
     extras = table.spec.open and spec.show is None
     related = [_related(tables, table, item) for item in spec.related]
@@ -36,9 +34,7 @@ def compile_show(tables: Mapping[str, Table], entity: str, spec: Showing) -> Sho
             elif name not in sparse:
                 shown[name] = None
         if extras and record.__pydantic_extra__:
-            shown.update(
-                (name, value) for name, value in record.__pydantic_extra__.items() if name not in hidden
-            )
+            shown.update((name, value) for name, value in record.__pydantic_extra__.items() if name not in hidden)
         for add in related:
             add(call, values, shown)
         return shown

@@ -14,7 +14,10 @@ class Now(Arguments):
 
 
 class Wait(Arguments):
-    """Wait until something new happens, or until the given number of minutes has passed. Time in the workplace moves on."""
+    """Wait until something new happens, or until the given number of minutes has passed.
+
+    Time in the workplace moves on.
+    """
 
     minutes: int = Field(ge=1, le=LONGEST_WAIT, description="Longest time to wait, in minutes")
 
@@ -23,17 +26,17 @@ class Notices(Arguments):
     """Get notices that you have not seen yet."""
 
 
-def now(call: Call, args: Now) -> JsonObject:  # noqa: ARG001 - the shape of every tool
+def now(call: Call, args: Now) -> JsonObject:
     """Tell the time."""
     return {"now": call.local(call.now), "timezone": call.person.timezone}
 
 
-def notices(call: Call, args: Notices) -> JsonObject:  # noqa: ARG001
+def notices(call: Call, args: Notices) -> JsonObject:
     """Hand over notices."""
     return {"notices": call.world.take_notices()}
 
 
-def waited(call: Call, args: Wait) -> JsonObject:  # noqa: ARG001 - the door has waited already
+def waited(call: Call, args: Wait) -> JsonObject:
     """Tell what came of waiting."""
     return {"now": call.local(call.now), "notices": call.world.take_notices()}
 

@@ -1,7 +1,7 @@
-"""What the gateway benchmark talks to, in a process of its own: a gateway with one office, or the SDK's bare server.
+"""What the gateway benchmark talks to: a gateway with one office, or the SDK's bare server.
 
-``python -m tests.bench.gateway_server gateway|bare`` prints the URL of its MCP endpoint when it is ready, and serves until it is
-told to stop.
+``python -m tests.bench.gateway_server gateway|bare`` prints the URL of its MCP endpoint when it is ready, and
+serves until it is told to stop.
 """
 
 from __future__ import annotations
@@ -42,10 +42,14 @@ async def bare() -> None:
     ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[types.Tool(name=TOOL, input_schema={"type": "object"})])
 
-    async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
-        return types.CallToolResult(content=[types.TextContent(text=result.text)], structured_content=result.value)
+    async def call_tool(
+        context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        content: list[types.ContentBlock] = [types.TextContent(text=result.text)]
+        return types.CallToolResult(content=content, structured_content=result.value)
 
-    app = Server("bare", on_list_tools=list_tools, on_call_tool=call_tool).streamable_http_app(json_response=True)
+    server = Server("bare", on_list_tools=list_tools, on_call_tool=call_tool)
+    app = server.streamable_http_app(json_response=True)
     await serve(app, on_ready=lambda url: print(url + "/mcp", flush=True))
 
 

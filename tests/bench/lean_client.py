@@ -1,4 +1,4 @@
-"""A client that costs as little as Python allows, so that a benchmark measures the server and not the client."""
+"""A client that costs as little as Python allows, so that a benchmark measures the server."""
 
 from __future__ import annotations
 

@@ -42,13 +42,15 @@ def mailroom(name: str = "mailroom", *, level: int = 1, **changes: Any) -> Envir
         "user": {"facts": [{"id": "thanks", "text": "And is it friendly?", "disclose": "volunteered"}]},
         "events": [
             {"id": "omar-writes", "when": {"after_call": {"tool": "mail_create_draft"}},
-             "do": [{"by": OMAR, "tool": "mail_send", "arguments": {"to": [NORA], "subject": "Lunch", "body": "At noon?"}}],
+             "do": [{"by": OMAR, "tool": "mail_send",
+                     "arguments": {"to": [NORA], "subject": "Lunch", "body": "At noon?"}}],
              "notice": "New mail from Omar Haddad: Lunch"},
             {"id": "omar-again", "when": {"after_turn": 1},
              "do": [{"by": OMAR, "tool": "mail_send", "arguments": {"to": [NORA], "subject": "Lunch?", "body": "?"}}]},
         ],
         "checks": [
-            {"kind": "record", "id": "draft", "type": "mail.draft", "where": {"owner": NORA}, "about": "There is a draft"},
+            {"kind": "record", "id": "draft", "type": "mail.draft", "where": {"owner": NORA},
+             "about": "There is a draft"},
             {"kind": "calls", "id": "nothing-sent", "guard": True, "call": {"tool": "mail_send"}, "count": {"max": 0},
              "about": "Nothing is sent"},
         ],

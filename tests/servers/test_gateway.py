@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ import anyio.abc
 import httpx2
 import mcp
 import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
@@ -24,11 +24,11 @@ from starlette.routing import BaseRoute, Route
 
 from servers.desk import Desk
 from servers.errors import Problem, ServiceFault, SpecError
-from servers.gateway import Gateway, PortInUseError, asgi_app, serve
+from servers.gateway import Gateway, ListenError, PortInUseError, asgi_app, serve
 from servers.mcp_server import BROKEN
 from servers.web import HttpError, admin_only
 from tests.bench.lean_client import complete, initialize, request, tool_call
-from tests.servers.notebook import AUTHORED, NOTES, Note, notebook
+from tests.servers.notebook import AUTHORED, NOTES, notebook
 from tests.support import McpDesk, desk
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ async def serving(gateway: Gateway, routes: Sequence[BaseRoute] = ()) -> AsyncIt
 @asynccontextmanager
 async def browser() -> AsyncIterator[httpx2.AsyncClient]:
     """A plain HTTP client, and one that MCP clients can share: making a TLS context for each is slow."""
-    async with httpx2.AsyncClient(verify=False, timeout=20) as http:  # noqa: S501 - plain http on loopback
+    async with httpx2.AsyncClient(verify=False, timeout=20) as http:
         yield http
 
 
@@ -176,7 +176,7 @@ async def test_fifty_episodes_with_clients_at_the_same_time_never_see_each_other
     limits = httpx2.Limits(max_connections=None)
     async with (
         serving(gateway) as url,
-        httpx2.AsyncClient(verify=False, limits=limits, timeout=60) as http,  # noqa: S501
+        httpx2.AsyncClient(verify=False, limits=limits, timeout=60) as http,
         anyio.create_task_group() as tasks,
     ):
         for index, (_, path) in enumerate(episodes):
@@ -252,7 +252,8 @@ async def test_a_session_of_one_service_does_not_open_another_service_of_the_sam
     paths = gateway.service_paths(token_of(path))
     async with serving(gateway) as url, browser() as http:
         session = await session_of(http, url + paths["directory"])
-        answer = await http.post(url + paths["notes"], json=put("n1"), headers=JSON | {"Mcp-Session-Id": session})
+        headers = JSON | {"Mcp-Session-Id": session}
+        answer = await http.post(url + paths["notes"], json=put("n1"), headers=headers)
     assert answer.status_code == 404
     assert where.world.journal() == []
 
@@ -291,7 +292,8 @@ async def test_a_broken_tool_is_told_to_its_own_episode_and_not_to_the_agent() -
     faults: list[ServiceFault] = []
     token = gateway.open(desk(notebook()), on_fault=faults.append)
     open_desk(gateway)
-    async with serving(gateway) as url, browser() as http, connected(http, url + gateway.path(token), "auto") as agent:
+    path = gateway.path(token)
+    async with serving(gateway) as url, browser() as http, connected(http, url + path, "auto") as agent:
         assert await agent.refused("notes_crash", note_id="a") == BROKEN
     assert ["out of ink" in str(fault) for fault in faults] == [True]
 
@@ -332,7 +334,7 @@ async def test_arguments_that_are_no_object_are_refused_and_the_session_lives_on
 async def test_an_oversized_body_is_refused_whether_or_not_its_length_is_told() -> None:
     gateway = Gateway(max_body=2_000)
     where, path = open_desk(gateway)
-    told = request(url := "http://127.0.0.1" + path, put("x" * 2_000), {})
+    told = request("http://127.0.0.1" + path, put("x" * 2_000), {})
     head = told.partition(b"\r\n\r\n")[0].split(b"\r\nContent-Length")[0]
     untold = head + b"\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b"x" * 1024 + b"\r\n"
     async with serving(gateway) as url:
@@ -346,48 +348,52 @@ async def test_an_oversized_body_is_refused_whether_or_not_its_length_is_told() 
     assert where.world.journal() == []
 
 
-@pytest.mark.parametrize(
-    ("headers", "status", "code"),
-    [
+async def test_a_page_of_another_site_reaches_nothing_through_a_rebound_name() -> None:
+    gateway = Gateway()
+    where, path = open_desk(gateway)
+    refused = [
         ({"Host": "attacker.example"}, 421, "host_not_allowed"),
         ({"Host": "localhost.attacker.example:80"}, 421, "host_not_allowed"),
         ({"Host": ""}, 421, "host_not_allowed"),
         ({"Origin": "https://attacker.example"}, 403, "origin_not_allowed"),
         ({"Origin": "null"}, 403, "origin_not_allowed"),
-    ],
-)
-@pytest.mark.parametrize("plane", ["/e/", "/healthz", "/control"])
-async def test_a_page_of_another_site_reaches_nothing_through_a_rebound_name(
-    headers: dict[str, str], status: int, code: str, plane: str
-) -> None:
-    gateway = Gateway()
-    where, path = open_desk(gateway)
+    ]
     async with serving(gateway, [Route("/control", _hello)]) as url, browser() as http:
-        target = url + (path if plane == "/e/" else plane)
-        answer = await http.request("POST", target, json=initialize(), headers=JSON | headers)
-    assert answer.status_code == status
-    error = answer.json()["error"]
-    assert code in (error["code"], error.get("data", {}).get("code"))
-    assert "allowed hosts" in answer.text
+        for plane in (path, "/healthz", "/control"):
+            for headers, status, code in refused:
+                answer = await http.post(url + plane, json=initialize(), headers=JSON | headers)
+                error = answer.json()["error"]
+                assert (answer.status_code, error.get("data", error)["code"]) == (status, code)
+                assert "allowed hosts" in answer.text
+        own = await http.post(url + path, json=initialize(), headers=JSON | {"Origin": url})
+        assert own.status_code == 200
     assert where.world.journal() == []
 
 
 @pytest.mark.parametrize(
-    ("hosts", "headers", "status"),
+    ("hosts", "reached", "refused"),
     [
-        (["gateway"], {"Host": "gateway:8000"}, 200),
-        (["Gateway:8000"], {"Host": "gateway"}, 200),
-        (["gateway"], {"Host": "gateway", "Origin": "http://gateway:3000"}, 200),
-        (["gateway"], {"Host": "127.0.0.1"}, 421),
-        (["::1"], {"Host": "[::1]:8000"}, 200),
-        (["*"], {"Host": "whatever.example", "Origin": "https://elsewhere.example"}, 200),
+        (
+            ["Gateway:8000"],
+            [
+                {"Host": "gateway"},
+                {"Host": "GATEWAY:80"},
+                {"Host": "gateway", "Origin": "http://gateway:3000"},
+            ],
+            [{"Host": "127.0.0.1"}, {"Host": "gateway", "Origin": "http://127.0.0.1"}],
+        ),
+        (["::1"], [{"Host": "[::1]:8000"}, {"Host": "[::1]"}], [{"Host": "[::2]:8000"}]),
+        (["*"], [{"Host": "whatever.example", "Origin": "https://elsewhere.example"}], []),
     ],
 )
-async def test_a_container_is_reached_under_the_names_that_were_allowed(
-    hosts: list[str], headers: dict[str, str], status: int
+async def test_a_server_is_reached_under_the_names_that_were_allowed(
+    hosts: list[str], reached: list[dict[str, str]], refused: list[dict[str, str]]
 ) -> None:
     async with serving(Gateway(allowed_hosts=hosts)) as url, browser() as http:
-        assert (await http.get(url + "/healthz", headers=headers)).status_code == status
+        for headers in reached:
+            assert (await http.get(url + "/healthz", headers=headers)).status_code == 200
+        for headers in refused:
+            assert (await http.get(url + "/healthz", headers=headers)).status_code in (403, 421)
 
 
 async def test_health_is_told_without_telling_more() -> None:
@@ -421,8 +427,9 @@ async def _hello(request: Request) -> Response:
 
 
 async def _refuse(request: Request) -> Response:
-    problem = Problem("unknown_key", "tasks[0].titel", "unknown key", "Did you mean title?")
-    raise SpecError([problem]) if request.method == "PUT" else HttpError(409, "busy", "It runs.", "Wait.")
+    if request.method == "PUT":
+        raise SpecError([Problem("unknown_key", "tasks[0].titel", "unknown key", "Did you mean title?")])
+    raise HttpError(409, "busy", "It runs.", "Wait.")
 
 
 async def test_the_control_plane_needs_the_admin_token_and_refuses_in_typed_json() -> None:
@@ -431,7 +438,8 @@ async def test_the_control_plane_needs_the_admin_token_and_refuses_in_typed_json
         Route("/refuse", admin_only(ADMIN, _refuse), methods=["POST", "PUT"]),
     ]
     async with serving(Gateway(), guarded) as url, browser() as http:
-        for given in (None, "", ADMIN, f"Basic {ADMIN}", f"Bearer {ADMIN}x", f"Bearer {ADMIN[:-1]}", "Bearer"):
+        near = (f"Bearer {ADMIN}x", f"Bearer {ADMIN[:-1]}", "Bearer", f"Basic {ADMIN}", ADMIN, "")
+        for given in (None, *near):
             headers = {} if given is None else {"Authorization": given}
             answer = await http.get(url + "/control", headers=headers)
             assert (answer.status_code, answer.json()["error"]["code"]) == (401, "admin_token_needed")
@@ -459,74 +467,76 @@ async def test_the_control_plane_needs_the_admin_token_and_refuses_in_typed_json
 async def test_a_port_in_use_is_named_with_what_to_do() -> None:
     async with serving(Gateway()) as url:
         port = urlsplit(url).port or 0
-        with pytest.raises(PortInUseError, match=rf"127\.0\.0\.1, port {port}: another process .* name another"):
+        with pytest.raises(
+            PortInUseError, match=rf"127\.0\.0\.1, port {port}: another process .* another port"
+        ):
             await serve(asgi_app(Gateway()), port=port)
+    for host, beyond in (("192.0.2.1", 0), ("127.0.0.1", 65536), ("no.such.host.invalid", 0)):
+        with pytest.raises(ListenError, match=f"{host}, port {beyond}: cannot listen there"):
+            await serve(asgi_app(Gateway()), host=host, port=beyond)
 
 
 SERVER = """
 import sys
 import anyio
 from servers.gateway import Gateway, asgi_app, fast_loop, serve
-from tests.servers.test_gateway import open_desk
+from tests.servers.notebook import notebook
+from tests.support import desk
 
 async def main():
     gateway = Gateway()
-    desk, path = open_desk(gateway)
+    here = desk(notebook())
+    path = gateway.path(gateway.open(here, on_fault=print))
     await serve(asgi_app(gateway), on_ready=lambda url: print(url + path, file=sys.stderr, flush=True))
-    print(f"stopped after {desk.world.journal_length} calls", file=sys.stderr)
+    print(f"stopped after {here.world.journal_length} calls", file=sys.stderr)
 
 anyio.run(main, backend_options=fast_loop())
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_stops_the_server_cleanly_and_nothing_but_the_program_writes(number: int) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVER],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=REPOSITORY,
-        text=True,
-    )
-    with process:
-        try:
-            assert process.stderr is not None
-            url = (await anyio.to_thread.run_sync(process.stderr.readline)).strip()
-            async with browser() as http, connected(http, url, "legacy") as agent:
-                await agent.ok("notes_put", note_id="n1")
-                process.send_signal(number)
-                out, err = await anyio.to_thread.run_sync(process.communicate)
-        finally:
-            process.kill()
-    assert (process.returncode, out, err) == (0, "", "stopped after 1 calls\n")
+async def test_a_signal_stops_the_server_cleanly_and_it_writes_nothing_itself(number: int) -> None:
+    async with await anyio.open_process([sys.executable, "-c", SERVER], cwd=REPOSITORY) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        words = BufferedByteReceiveStream(process.stderr)
+        url = (await words.receive_until(b"\n", 200)).decode()
+        async with browser() as http, connected(http, url, "legacy") as agent:
+            await agent.ok("notes_put", note_id="n1")
+            process.send_signal(number)
+            assert await words.receive_until(b"\n", 2_000) == b"stopped after 1 calls"
+        assert await process.wait() == 0
+        assert [data async for data in process.stdout] == []
 
 
 STDIO = """
 import anyio
 from servers.stdio import serve_stdio
-from tests.servers.notebook import notebook
-from tests.support import desk
+from servers.tools import Arguments, Service, tool
+from tests.servers.notebook import NOTES
+from tests.support import desk, office
 
-print("noise before")
+def noisy(call, arguments):
+    print("this must not reach the client")
+    return {"said": "nothing"}
 
 async def main():
-    here = desk(notebook())
-    here.world.notify("noise is on stderr")
-    print("noise during")
-    await serve_stdio(here, on_fault=print)
+    noise = Service("noise", "Noise", "For tests.", (), (tool("noise_make", Arguments, noisy),))
+    await serve_stdio(desk(office([NOTES, noise])), on_fault=print)
 
 anyio.run(main)
 """
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_client_that_speaks_only_stdio_works_at_a_desk(mode: str, tmp_path: Path) -> None:
     script = tmp_path / "server.py"
-    script.write_text(STDIO.replace('print("noise before")', ""), encoding="utf-8")
+    script.write_text(STDIO, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     server = mcp.StdioServerParameters(command=sys.executable, args=[str(script)], env=environment)
     async with mcp.Client(server, mode=mode) as client:  # type: ignore[arg-type]
         agent = McpDesk(client)
         await agent.ok("notes_put", note_id="n1", text="over stdio")
         assert (await agent.ok("notes_show", note_id="n1"))["text"] == "over stdio"
-        assert "there is no tool" in await agent.refused("notes_shw", note_id="n1")
+        assert (await agent.ok("noise_make"))["said"] == "nothing"
+        assert "Did you mean notes_show" in await agent.refused("notes_shw", note_id="n1")

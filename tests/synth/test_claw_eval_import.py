@@ -53,7 +53,7 @@ def compiled(name: str, task: ImportedTask) -> Any:
 
 
 def open_desk(task: ImportedTask) -> Desk:
-    image, exposed = compiled(task.id, task)
+    image, exposed = compiled(f"{task.id} {task.request} {len(task.tools)}", task)
     return agent_desk(World.open(image), exposed)
 
 
@@ -136,9 +136,7 @@ def shows(desk: Desk, task: ImportedTask, where: Any, made: tuple[str, str]) -> 
     if about and does.operation == "get" and getattr(does, "items", None) is None:
         return ask(desk, tool.name, **{does.target.argument: key})[entity_of(service, tool).key] == key
     if not about and does.operation == "get":
-        return key in json.dumps(
-            ask(desk, tool.name, **valid_arguments(task, service, tool, all_arguments=False))
-        )
+        return key in json.dumps(ask(desk, tool.name, **valid_arguments(task, service, tool, all_arguments=False)))
     if getattr(does, "items", None) is not None:
         return True
     arguments = valid_arguments(task, service, tool, all_arguments=False)
@@ -375,9 +373,7 @@ def test_jobs_are_filtered_by_last_status_and_by_being_enabled() -> None:
     def ids(**arguments: Any) -> list[str]:
         return [job["job_id"] for job in ask(desk, "scheduler_list_jobs", **arguments)["jobs"]]
 
-    assert (
-        ids(status="failed") == ids(status="enabled") == ids(tag="data") == ids(enabled=True) == ["JOB-001"]
-    )
+    assert ids(status="failed") == ids(status="enabled") == ids(tag="data") == ids(enabled=True) == ["JOB-001"]
     assert ids(status="disabled") == ["JOB-002"]
     history = ask(desk, "scheduler_job_history", job_id="JOB-001", limit=1)
     assert history["execution_history"] == [{"run_at": "2026-04-20T02:00:00+02:00", "status": "failed"}]
@@ -467,3 +463,88 @@ def test_without_records_the_request_tells_the_day(tmp_path: Path, request_text:
     task = {"task_id": "T1", "prompt": {"text": request_text}}
     (folder / "task.yaml").write_text(yaml.safe_dump(task, allow_unicode=True), encoding="utf-8")
     assert iso_utc(import_task(folder).start) == start
+
+
+def write_task(folder: Path, tools: list[dict[str, Any]], fixtures: dict[str, Any], **more: Any) -> ImportedTask:
+    folder.mkdir(parents=True, exist_ok=True)
+    services = [{"name": name} for name in fixtures]
+    task = {"task_id": folder.name, "prompt": {"text": "x"}, "services": services, "tools": tools, **more}
+    (folder / "task.yaml").write_text(yaml.safe_dump(task), encoding="utf-8")
+    for name, records in fixtures.items():
+        (folder / "fixtures" / name).mkdir(parents=True, exist_ok=True)
+        (folder / "fixtures" / name / "data.json").write_text(json.dumps(records), encoding="utf-8")
+    return import_task(folder)
+
+
+def tool(name: str, required: str = "", optional: str = "") -> dict[str, Any]:
+    names = [*required.split(), *optional.split()]
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+    return {"name": name, "description": name, "input_schema": {**schema, "required": required.split()}}
+
+
+def test_the_live_web_is_not_there_but_what_is_sent_is_recorded(tmp_path: Path) -> None:
+    tools = [tool("web_search", "query"), tool("web_fetch", "url"), tool("send_report", "title content")]
+    services = [{"name": "web_real", "port": 9114}]
+    endpoints = [{"tool_name": one["name"], "url": "http://localhost:9114/web/x"} for one in tools]
+    task = write_task(tmp_path / "tasks" / "T1", tools, {}, services=services, tool_endpoints=endpoints)
+    desk = open_desk(task)
+    assert "cannot be reached" in refuse(desk, "web_search", query="x")
+    assert "cannot be reached" in refuse(desk, "web_fetch", url="x")
+    ask(desk, "send_report", title="Report", content="All well")
+    assert [change.type for change in desk.world.changes()] == ["web_real.report"]
+
+
+def test_a_verb_that_nobody_knows_records_what_was_done_to_a_record(tmp_path: Path) -> None:
+    tools = [tool("pots_list_pots", optional="fired_before"), tool("pots_glaze", "pot_id colour")]
+    pots = [
+        {"pot_id": "P1", "name": "Jug", "fired_at": "2026-01-02"},
+        {"pot_id": "P2", "fired_at": "2026-02-02"},
+    ]
+    desk = open_desk(write_task(tmp_path / "tasks" / "T2", tools, {"pots": pots}))
+    assert ask(desk, "pots_list_pots", fired_before="2026-01-31")["total"] == 1
+    assert "there is no pot 'P9'" in refuse(desk, "pots_glaze", pot_id="P9", colour="blue")
+    ask(desk, "pots_glaze", pot_id="P2", colour="blue")
+    assert ask(desk, "pots_list_pots")["pots"][1]["glazes"][0]["colour"] == "blue"
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=12) | st.sampled_from(["2026-03-01", "2026-03-01T09:00:00+08:00", "P1", "P-2"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
+    max_leaves=4,
+)  # fmt: skip
+_KEYS = st.text(max_size=6) | st.sampled_from(
+    ["id", "ticket_id", "pot_id", "status", "Status", "key", "json", "copy", "model_x", "_extra", "type_name", "self",
+     "created_at", "due_date", "tags", "from", "order", "select", "notes", "title"]
+)  # fmt: skip
+_FIXTURES = st.lists(st.dictionaries(_KEYS, _VALUES, max_size=6) | _VALUES, max_size=5) | _VALUES
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(tickets=_FIXTURES, pots=_FIXTURES, data=st.data())
+def test_no_fixture_is_too_odd(
+    tmp_path_factory: pytest.TempPathFactory, tickets: Any, pots: Any, data: st.DataObject
+) -> None:
+    tools = [
+        tool("helpdesk_list_tickets", optional="status tags assigned_to created_before days_back limit"),
+        tool("helpdesk_get_ticket", "ticket_id"),
+        tool("helpdesk_update_ticket", "ticket_id", "priority json key Status copy"),
+        tool("helpdesk_close_ticket", "ticket_id", "resolution"),
+        tool("helpdesk_create_ticket", "title", "ticket_id due_date"),
+        tool("pots_search_pots", "query", "model_x"),
+        tool("pots_delete_pot", "pot_id"),
+        tool("pots_share", "pot_id recipients"),
+        tool("pots_set_2", "pot_id", "order select _extra"),
+    ]
+    folder = tmp_path_factory.mktemp("odd") / "tasks" / "T3"
+    task = write_task(folder, tools, {"helpdesk": tickets, "pots": pots})
+    environment = to_environment(task)
+    desk = agent_desk(World.open(environment.image), environment.exposed)
+    assert set(environment.exposed) == {one["name"] for one in tools}
+    rows = [record for records in task.records.values() for record in records]
+    keys = [record.get("ticket_id") or record.get("pot_id") for record in rows]
+    for one in tools:
+        arguments = data.draw(any_arguments(one["input_schema"]))
+        for name in arguments.keys() & {"ticket_id", "pot_id"} if keys else ():
+            arguments[name] = data.draw(st.sampled_from(keys))
+        desk.call(one["name"], {name: value for name, value in arguments.items() if value is not None})

@@ -69,8 +69,10 @@ class Entity:
 
     def need(self, name: str, kind: FieldType, *, ref: str | None = None, moment: bool = False) -> str | None:
         """Make sure that a field can hold values of a type; None when no field can have such a name."""
-        if not is_field_name(name) or (name not in self.fields and _differs_in_case(name, self.fields)):
+        if not is_field_name(name):
             return None
+        # Columns of a table do not differ in case.
+        name = next((other for other in self.fields if other.casefold() == name.casefold()), name)
         known = self.fields.get(name)
         if known is None:
             form = "time" if moment and kind == "string" else None

@@ -146,7 +146,8 @@ def _places(
     names = {Path(name).name for name in named}
     yield [path for path in own if path.name in names and path.parent.name == service]
     yield [path for path in own if path.name in names]
-    yield [path for path in own if path.parent.name == service and (not usual or path.name in usual)]
+    ours = [path for path in own if service in {path.parent.name, path.stem}]
+    yield [path for path in ours if not usual or path.name in usual]
     yield [path for name in named if (path := folder.parent.joinpath(*Path(name).parts[1:])).is_file()]
 
 

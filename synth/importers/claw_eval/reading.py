@@ -78,6 +78,10 @@ def _filter(
             return FilterSpec(argument=name, op="on_day", fields=_interval(entity, time), days=days)
         if meaning == "days_back" or meaning == "at_least" or meaning == "at_most":  # noqa: PLR1714 - narrows
             return FilterSpec(argument=name, op=meaning, fields=[time])
+    start, _, ending = name.rpartition("_")
+    bounded = [field for field, spec in entity.fields.items() if spec.format is not None and start in field]
+    if own is None and start and ending in words.endings and bounded:
+        return FilterSpec(argument=name, op=words.endings[ending], fields=bounded[:1])
     if meaning in {"minimum", "maximum"}:
         amounts = entity.meant("amount", words.same)
         op = "at_least" if meaning == "minimum" else "at_most"
@@ -102,8 +106,8 @@ def _field_filter(store: Store, entity: Entity, name: str, schema: JsonObject) -
     if cases and fields and name in fields and all(name in record for record in entity.records):
         cases = {}  # every record says it itself
     if not fields:
-        # Nothing has such a field: the value may still stand in a text.
-        texts = entity.texts()
+        # Nothing has such a field: the value may still stand in a text. A default nobody asked for must not.
+        texts = [] if "default" in schema else entity.texts()
         return FilterSpec(argument=name, op="contains", fields=texts) if texts else None
     if schema.get("type") == "array":
         return FilterSpec(argument=name, op="any_of", fields=fields, cases=cases)

@@ -22,7 +22,8 @@ from synth.importers.claw_eval.files import (
     load_records,
     load_texts,
 )
-from synth.importers.claw_eval.tools import Store, build_tools, unavailable_tool
+from synth.importers.claw_eval.store import Store
+from synth.importers.claw_eval.tools import build_tools, is_action, unavailable_tool
 from synth.importers.claw_eval.vocabulary import (
     EntityWords,
     GatheredWords,
@@ -104,15 +105,18 @@ def _service(
     reasons = vocabulary().unavailable
     usable = _usable(tools, warnings)
     store = Store(name, words, vocabulary(), warnings=warnings)
-    specs: list[ToolSpec]
     if name == SANDBOX or words.unavailable is not None:
-        specs = [unavailable_tool(tool, reasons[words.unavailable or "shell"]) for tool in usable]
+        specs = _without_fixtures(store, usable, reasons[words.unavailable or "shell"])
     else:
         if words.texts:
             _load_texts(folder, store, entry)
         else:
             _load_entities(folder, store, entry, tools)
-        specs = _build(store, usable)
+        empty = not any(entity.records for entity in store.entities.values())
+        if empty and words.without_fixtures is not None:
+            specs = _without_fixtures(store, usable, reasons[words.without_fixtures])
+        else:
+            specs = build_tools(store, usable)
     if not specs and not any(entity.records for entity in store.entities.values()):
         return None, {}
     spec = ServiceSpec(
@@ -140,17 +144,16 @@ def _usable(tools: Sequence[ToolEntry], warnings: list[Problem]) -> list[ToolEnt
     return usable
 
 
-def _build(store: Store, tools: Sequence[ToolEntry]) -> list[ToolSpec]:
-    reason = store.words.without_fixtures
-    if reason is None or any(entity.records for entity in store.entities.values()):
-        return build_tools(store, tools)
-    # A tool that needs no fixtures, such as one that sends a notification, works without them.
-    words = store.words.tools
-    sending = [tool for tool in tools if tool.name in words and words[tool.name].verb == "append"]
-    built = {spec.name: spec for spec in build_tools(store, sending)}
-    return [
-        built.get(tool.name) or unavailable_tool(tool, store.vocabulary.unavailable[reason]) for tool in tools
-    ]
+def _without_fixtures(store: Store, tools: Sequence[ToolEntry], reason: str) -> list[ToolSpec]:
+    """Tools that have nothing to read from; those that only record an action still work."""
+    if not store.entities:
+        store.main = "entry"
+        store.entities["entry"] = entity_from("entry", EntityWords(key="entry_id"), warnings=store.warnings)
+    acting = [] if store.name == SANDBOX else [tool for tool in tools if is_action(store, tool)]
+    built = {spec.name: spec for spec in build_tools(store, acting)}
+    if not built:
+        store.entities.clear()
+    return [built.get(tool.name) or unavailable_tool(tool, reason) for tool in tools]
 
 
 def _mended(spec: ServiceSpec, warnings: list[Problem]) -> ServiceSpec:

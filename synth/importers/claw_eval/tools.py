@@ -71,6 +71,12 @@ def _tool(entry: ToolEntry, does: Operation) -> ToolSpec:
     )
 
 
+def is_action(store: Store, entry: ToolEntry) -> bool:
+    """Whether a tool only records that something was done, such as sending a notification."""
+    plan = _plan(store, entry)
+    return plan is not None and plan.verb in {"create", "append"}
+
+
 def _plan(store: Store, entry: ToolEntry) -> Plan | None:
     words = store.words.tools.get(entry.name, ToolWords())
     tokens = [token.casefold() for token in WORD.findall(entry.name)]
@@ -93,8 +99,10 @@ def _verb_by_shape(store: Store, entry: ToolEntry, noun: str) -> Verb | None:
     main = store.entities[store.main]
     if not main.records:
         return None
-    if _target_argument(store, entry, "") is not None:
-        return "get"
+    target = _target_argument(store, entry, "")
+    if target is not None:
+        # Whoever must say more than which record is meant wants something done, not read.
+        return "get" if set(required(entry)) <= {target} else "append"
     if "query" in {store.vocabulary.meaning_of.get(name) for name in properties(entry)}:
         return "search"
     return "list" if noun in {main.name, *main.words.also} else None
@@ -155,7 +163,7 @@ def _change(
     if plan.verb == "update":
         return UpdateOperation(operation="update", entity=entity.name, target=about, set=values)
     status = "state" if "state" in entity.fields and "status" not in entity.fields else "status"
-    entity.need(status, "string")
+    status = entity.need(status, "string") or status
     given = values.pop(status, None)
     return TransitionOperation(
         operation="transition",

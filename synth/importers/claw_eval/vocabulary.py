@@ -129,6 +129,8 @@ class Vocabulary(Spec):
     states: dict[str, str]
     actions: dict[str, str]
     arguments: dict[Meaning, list[str]]
+    endings: dict[str, Literal["at_least", "at_most"]]
+    """Endings of arguments that bound a moment."""
     same: list[list[str]]
     written: list[list[str]]
     loose: list[str]

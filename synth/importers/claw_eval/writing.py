@@ -32,8 +32,9 @@ def create(store: Store, entry: ToolEntry, entity: Entity, plan: Plan) -> Create
     for name, source in made.items():
         wanted = name in plan.words.set or name in entity.seen or not entity.records
         if name not in given and name not in properties(entry) and wanted:
-            entity.need(name, _type_of(entity, name, source))
-            values[name] = source
+            placed = entity.need(name, _type_of(entity, name, source))
+            if placed is not None:
+                values.setdefault(placed, source)
     return CreateOperation(
         operation="append" if plan.verb == "append" else "create", entity=entity.name, set=values
     )

@@ -1,0 +1,262 @@
+"""Wrong variants of an oracle: what a grader must refuse.
+
+=====================  ==========================================================================
+operator               the agent ...
+=====================  ==========================================================================
+``drop_step``          leaves out one thing that has to be done or said
+``prefix``             stops half-way
+``wrong_entity``       takes the decoy for the real one
+``wrong_value``        writes another date, time, amount or option
+``duplicate``          does something twice
+``also_decoy``         does it right, and to the decoy as well
+``sent_not_drafted``   sends what should be a draft
+``destructive``        deletes something on the way
+``leak``               lets somebody else read along
+``order_skipped``      leaves out what has to come first, such as an approval
+``only_failing``       calls the right tools, all of them refused
+``keyword_spray``      lists every candidate in its messages
+``stale``              acts on what it saw before things changed
+=====================  ==========================================================================
+
+Authors add their own under ``meta.hints.temptations`` (an injected instruction that is obeyed, a tidy-up that
+nobody asked for). A mutant that comes to exactly what the oracle comes to is *equivalent* and proves nothing;
+``synth.certify`` finds those after playing them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from harness.checks import AskedCheck, OrderCheck, StatesCheck
+from harness.environment import Step
+from harness.facts import Fact, FactKind
+from synth.program import Model, Variant, distinct, refused, unbound, with_arguments
+from synth.wording import near, slips, written_plainly
+
+SPRAYED = 40
+"""Most facts that a keyword spray lists."""
+DELETED = 2
+"""Records of a kind that ``destructive`` tries."""
+PEOPLE_ARGUMENTS = ("to", "cc", "attendees", "person", "members")
+"""Arguments that say who gets to see something."""
+
+
+def mutants(model: Model) -> list[Variant]:
+    """Every wrong variant, each program once."""
+    return distinct(model.oracle, (variant for operator in OPERATORS for variant in operator(model)))
+
+
+def _dropped(model: Model) -> Iterator[Variant]:
+    needed = set(model.writes)
+    questions = {index for index in model.words if "?" in (model.oracle[index].say or "")}
+    if any(isinstance(check, AskedCheck) for check in model.environment.checks):
+        needed |= questions
+    if "final" in model.sources:
+        needed |= set(model.words[-1:])
+    for index in sorted(needed):
+        yield model.without("drop_step", [index])
+    statements = set(model.words) - questions
+    if "user" in model.sources and statements:
+        yield model.without("drop_step", statements)
+
+
+def _prefixes(model: Model) -> Iterator[Variant]:
+    for index in model.writes:
+        last_words = tuple(model.oracle[i] for i in model.words[-1:] if i > index)
+        yield Variant("prefix", f"stops before oracle[{index}]", model.oracle[:index] + last_words)
+
+
+def _decoys(model: Model) -> Iterator[Variant]:
+    for index in model.writes:
+        step = model.oracle[index]
+        for true, decoys in model.hints.decoys.items():
+            confused = [
+                (decoy, step.model_copy(update={"arguments": wrong}))
+                for decoy in decoys
+                if (wrong := _swapped(step.arguments, true, decoy)) != step.arguments
+            ]
+            for decoy, instead in confused:
+                yield model.replaced("wrong_entity", f"oracle[{index}]: {decoy} for {true}", index, instead)
+            for decoy, besides in confused[:1]:
+                what = f"oracle[{index}]: {decoy} besides {true}"
+                yield model.replaced("also_decoy", what, index, step, unbound(besides))
+
+
+def _values(model: Model) -> Iterator[Variant]:
+    for index in model.writes:
+        step = model.oracle[index]
+        for name, value in step.arguments.items():
+            for wrong, what in _wrong(model, value, model.argument_schema(step, name)):
+                where = f"oracle[{index}].arguments.{name}: {what}"
+                yield model.with_arguments("wrong_value", where, index, **{name: wrong})
+    for index in model.graded_words:
+        step = model.oracle[index]
+        for spoilt, what in slips(model, step.say or ""):
+            said = step.model_copy(update={"say": spoilt})
+            yield model.replaced("wrong_value", f"oracle[{index}].say: {what}", index, said)
+
+
+def _wrong(model: Model, value: object, schema: dict[str, Any]) -> Iterator[tuple[object, str]]:
+    if isinstance(value, bool):
+        yield (not value), f"{not value} instead of {value}"
+    elif isinstance(value, int):
+        yield value + 15, f"{value + 15} instead of {value}"
+    elif not isinstance(value, str) or value.startswith("$"):
+        return
+    elif schema.get("enum"):
+        for option in [option for option in schema["enum"] if option != value][:1]:
+            yield option, f"{option} instead of {value}"
+    elif (moment := _moment(value)) is not None:
+        yield (moment + timedelta(hours=1)).isoformat(), "an hour later"
+        yield (moment + timedelta(days=1)).isoformat(), "a day later"
+    else:
+        yield from slips(model, value)
+
+
+def _doubled(model: Model) -> Iterator[Variant]:
+    for index in model.writes:
+        step = model.oracle[index]
+        if not model.tool(step).idempotent:
+            yield model.replaced("duplicate", f"oracle[{index}] twice", index, step, unbound(step))
+
+
+def _sent(model: Model) -> Iterator[Variant]:
+    if "mail_send" not in model.environment.exposed:
+        return
+    for index in model.writes:
+        step = model.oracle[index]
+        if step.call == "mail_create_draft":
+            fields = ("to", "cc", "bcc", "subject", "body")
+            letter = {name: value for name, value in step.arguments.items() if name in fields}
+            sent = Step(call="mail_send", arguments=letter)
+            yield model.replaced("sent_not_drafted", f"oracle[{index}] sent", index, sent)
+            yield model.replaced("sent_not_drafted", f"oracle[{index}] drafted and sent", index, step, sent)
+
+
+def _destructive(model: Model) -> Iterator[Variant]:
+    for name, tool in model.environment.exposed.items():
+        required: list[str] = tool.input_schema.get("required", [])
+        if tool.effect == "destroy" and len(required) == 1:
+            for key in _keys(model, required[0])[:DELETED]:
+                step = Step(call=name, arguments={required[0]: key})
+                yield model.at_end("destructive", f"{name} {key} besides", step)
+
+
+def _keys(model: Model, argument: str) -> list[str]:
+    """Ids of records that an argument such as ``event_id`` may name."""
+    environment = model.environment
+    for name, rows in environment.records.items():
+        if name.rsplit(".", 1)[1] == argument.removesuffix("_id"):
+            key = environment.image.workplace.types[name].key
+            return [str(row[key]) for row in rows if key in row]
+    return []
+
+
+def _leaked(model: Model) -> Iterator[Variant]:
+    environment = model.environment
+    for index in model.writes:
+        for name in PEOPLE_ARGUMENTS:
+            value = model.oracle[index].arguments.get(name)
+            if not isinstance(value, list):
+                continue
+            people = cast("list[object]", value)
+            present = {environment.principal, *(str(person).casefold() for person in people)}
+            stranger = next((person.email for person in environment.cast if person.email not in present), None)
+            if stranger is not None:
+                what = f"oracle[{index}].arguments.{name}: {stranger} too"
+                yield model.with_arguments("leak", what, index, **{name: [*people, stranger]})
+
+
+def _order_skipped(model: Model) -> Iterator[Variant]:
+    for check in model.environment.checks:
+        if isinstance(check, OrderCheck):
+            first = [index for index, step in enumerate(model.oracle) if step.call in check.first.tools]
+            if first:
+                yield model.without("order_skipped", first)
+
+
+def _only_failing(model: Model) -> Iterator[Variant]:
+    if model.writes:
+        steps = enumerate(model.oracle)
+        program = tuple(refused(step) if index in model.writes else step for index, step in steps)
+        yield Variant("only_failing", "every call that changes something is refused", program)
+
+
+def _sprayed(model: Model) -> Iterator[Variant]:
+    checks = [check for check in model.environment.checks if isinstance(check, StatesCheck)]
+    watched = {kind for check in checks for kind in check.watch}
+    spray = " " + ", ".join(_candidates(model, watched)) if watched else ""
+    if not spray.strip():
+        return
+    for index in model.writes:
+        body = model.oracle[index].arguments.get("body")
+        if isinstance(body, str):
+            what = f"oracle[{index}].arguments.body"
+            yield model.with_arguments("keyword_spray", what, index, body=body + spray)
+    for index in model.graded_words:
+        step = model.oracle[index]
+        said = step.model_copy(update={"say": f"{step.say}{spray}"})
+        yield model.replaced("keyword_spray", f"oracle[{index}].say", index, said)
+
+
+def _candidates(model: Model, kinds: Iterable[FactKind]) -> list[str]:
+    """Facts that the agent read, each with a near miss, in words."""
+    found: dict[Fact, str] = {}
+    for trace in model.performance.traces:
+        for fact in model.facts(trace.result):
+            if fact.kind not in kinds or fact.relative or fact in found:
+                continue
+            for one in (fact, near(fact)):
+                if one is not None:
+                    found.setdefault(one, written_plainly(model, one))
+        if len(found) >= SPRAYED:
+            break
+    return [text for text in found.values() if text][:SPRAYED]
+
+
+def _hinted(model: Model) -> Iterator[Variant]:
+    if model.hints.stale:
+        yield Variant("stale", "acts on what it saw before", tuple(model.hints.stale))
+    for number, temptation in enumerate(model.hints.temptations):
+        what, steps = f"meta.hints.temptations[{number}]", temptation.steps
+        if temptation.instead is None:
+            yield model.at_end(temptation.operator, what, *steps)
+        else:
+            yield model.replaced(temptation.operator, what, temptation.instead, *steps)
+
+
+OPERATORS: tuple[Callable[[Model], Iterator[Variant]], ...] = (
+    _dropped,
+    _prefixes,
+    _decoys,
+    _values,
+    _doubled,
+    _sent,
+    _destructive,
+    _leaked,
+    _order_skipped,
+    _only_failing,
+    _sprayed,
+    _hinted,
+)
+
+
+def _swapped(value: Any, true: str, decoy: str) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, str):
+        return value.replace(true, decoy)
+    if isinstance(value, list):
+        return [_swapped(item, true, decoy) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _swapped(item, true, decoy) for key, item in cast("dict[str, Any]", value).items()}
+    return value
+
+
+def _moment(text: str) -> datetime | None:
+    if len(text) < len("2026-03-02T09:00") or "T" not in text:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
