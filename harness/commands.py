@@ -77,7 +77,7 @@ def serve(
     from servers.gateway import fast_loop  # noqa: PLC0415
 
     serving = Serving(host=host, port=port, hosts=hosts, data=data, admin_token=admin_token, as_json=as_json)
-    anyio.run(serve_http, environments, environment.id, serving, backend_options=dict[str, Any](fast_loop()))
+    anyio.run(serve_http, environments, environment.id, serving, backend_options={**fast_loop()})
 
 
 @click.command(epilog="Example: coworkenv run packs/mine --agent oracle --agent litellm:openai/gpt-5 --out runs/mine")

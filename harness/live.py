@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,15 +43,60 @@ from harness.outcome import Disclosure, Outcome
 from harness.prompt import system_prompt
 from harness.user import ScriptedUser, UserReply
 from servers.desk import Desk, agent_desk
-from servers.errors import CoworkEnvError, Problem, ServiceFault, SpecError, suggest
-from servers.gateway import TOKEN as GOOD_TOKEN
-from servers.gateway import Gateway
+from servers.errors import Problem, ServiceFault, SpecError, suggest
+from servers.gateway import TOKEN, Gateway
 from servers.web import Endpoint, HttpError, admin_only
 from servers.world import World
 
 LONGEST_ADVANCE = 90 * 24 * 3600
-WORLD, TOKEN, ENDED = ".db", ".token", ".ended"
-"""How the files of an episode end, behind the id of its environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where an episode is kept that survives the process; one for each environment."""
+
+    world: Path
+    token: Path
+    """Holds the secret part of its address."""
+    ended: Path
+    """The world of the last episode that was ended."""
+
+    @classmethod
+    def of(cls, data: Path, environment: Environment) -> Files:
+        """The files of an environment in the folder ``data``, which is made if need be.
+
+        Raises:
+            StorageError: The folder cannot be made.
+        """
+        with storage_boundary(data):
+            data.mkdir(parents=True, exist_ok=True)
+        return cls(*(data / f"{environment.id}.{suffix}" for suffix in ("db", "token", "ended")))
+
+    def known_token(self) -> str | None:
+        """The token of an episode that comes back; None for a new one.
+
+        Raises:
+            SpecError: The file does not hold one.
+            StorageError: The file cannot be read.
+        """
+        with storage_boundary(self.token):
+            if not self.token.exists():
+                return None
+            token = self.token.read_text(encoding="utf-8").strip()
+        if TOKEN.fullmatch(token) is None:
+            fix = "Remove it; the workplace then gets a new address."
+            raise SpecError([Problem("no_token", "", "this file does not hold an address", fix)], str(self.token))
+        return token
+
+    def set_aside(self) -> None:
+        """Make sure that a closed episode never comes back.
+
+        Raises:
+            StorageError: The files cannot be changed.
+        """
+        with storage_boundary(self.world):
+            self.token.unlink(missing_ok=True)
+            self.world.replace(self.ended)
 
 
 @dataclass(slots=True)
@@ -61,20 +106,22 @@ class LiveEpisode:
     environment: Environment
     world: World
     user: ScriptedUser
+    files: Files | None = None
     messages: list[Message] = field(default_factory=list[Message])
     disclosures: list[Disclosure] = field(default_factory=list[Disclosure])
     faults: list[ServiceFault] = field(default_factory=list[ServiceFault])
 
     @classmethod
-    def open(cls, environment: Environment, path: Path | None = None) -> LiveEpisode:
-        """Open a workplace, in memory or in the file at ``path``.
+    def open(cls, environment: Environment, files: Files | None = None) -> LiveEpisode:
+        """Open a workplace, in memory or in files; from the files when they are there already.
 
         Raises:
             SpecError: The environment does not fit together.
             CoworkEnvError: The file belongs to another environment.
         """
         environment.validate_all()
-        return cls(environment, World.open(environment.image, path), ScriptedUser(environment.user))
+        world = World.open(environment.image, None if files is None else files.world)
+        return cls(environment, world, ScriptedUser(environment.user), files)
 
     @property
     def desk(self) -> Desk:
@@ -118,7 +165,7 @@ class LiveEpisode:
             frozen.close()
 
     @contextmanager
-    def _noting_faults(self) -> Iterator[None]:
+    def _noting_faults(self) -> Generator[None]:
         try:
             yield
         except ServiceFault as fault:
@@ -149,16 +196,21 @@ class Control:
         if environment is None:
             fix = suggest(environment_id, self.environments)
             raise HttpError(404, "unknown_environment", f"There is no environment {environment_id!r}.", fix)
-        episode_id, token, path = self._place(environment)
-        episode = LiveEpisode.open(environment, path)
-        try:
-            if path is not None:
-                write_atomic(self._file(environment.id, TOKEN), token)
-            self.gateway.open(episode.desk, on_fault=episode.faults.append, token=token)
-        except CoworkEnvError:
-            episode.world.close()
-            raise
+        if self.data is None:
+            return self._enter(secrets.token_hex(8), LiveEpisode.open(environment))
+        if environment_id in self.episodes:
+            fix = "With --data each environment is open once; end that episode first."
+            raise HttpError(409, "already_open", f"{environment_id} is open.", fix)
+        files = Files.of(self.data, environment)
+        token = files.known_token()
+        self._enter(environment_id, LiveEpisode.open(environment, files), token)
+        return environment_id
+
+    def _enter(self, episode_id: str, episode: LiveEpisode, token: str | None = None) -> str:
+        token = self.gateway.open(episode.desk, on_fault=episode.faults.append, token=token)
         self.episodes[episode_id] = (token, episode)
+        if episode.files is not None:
+            write_atomic(episode.files.token, token)
         return episode_id
 
     def describe(self, episode_id: str) -> dict[str, Any]:
@@ -196,14 +248,11 @@ class Control:
         """
         episode = self._leave(episode_id)
         try:
-            if self.data is not None:
-                self._file(episode_id, TOKEN).unlink(missing_ok=True)
             return grade_json(episode.grade()) if graded else {}
         finally:
             episode.world.close()
-            if self.data is not None:
-                with storage_boundary(self.data):
-                    self._file(episode_id, WORLD).replace(self._file(episode_id, ENDED))
+            if episode.files is not None:
+                episode.files.set_aside()
 
     def close(self) -> None:
         """Let go of every episode; worlds in files stay and come back."""
@@ -231,26 +280,6 @@ class Control:
             route("/episodes/{episode}/grade", self._grade, "POST"),
             route("/episodes/{episode}", self._delete, "DELETE"),
         ]
-
-    def _place(self, environment: Environment) -> tuple[str, str, Path | None]:
-        """The id, the token and the file of a new episode, or those of one that comes back."""
-        if self.data is None:
-            return secrets.token_hex(8), secrets.token_urlsafe(32), None
-        if environment.id in self.episodes:
-            fix = "With --data each environment is open once; end that episode first."
-            raise HttpError(409, "already_open", f"{environment.id} is open.", fix)
-        path = world_file(self.data, environment)
-        kept = self._file(environment.id, TOKEN)
-        with storage_boundary(kept):
-            token = kept.read_text(encoding="utf-8").strip() if kept.exists() else secrets.token_urlsafe(32)
-        if GOOD_TOKEN.fullmatch(token) is None:
-            fix = "Remove it; the workplace then gets a new address."
-            raise SpecError([Problem("no_token", "", "this file does not hold an address", fix)], str(kept))
-        return environment.id, token, path
-
-    def _file(self, episode_id: str, suffix: str) -> Path:
-        assert self.data is not None
-        return self.data / f"{episode_id}{suffix}"
 
     async def _environments(self, request: Request) -> Response:
         rows = [{"id": e.id, "family": e.family, "request": e.request} for e in self.environments.values()]
@@ -284,17 +313,6 @@ class Control:
     async def _delete(self, request: Request) -> Response:
         self.end(request.path_params["episode"], graded=False)
         return Response(status_code=204)
-
-
-def world_file(data: Path, environment: Environment) -> Path:
-    """Where the world of an environment is kept; makes the folder.
-
-    Raises:
-        StorageError: The folder cannot be made.
-    """
-    with storage_boundary(data):
-        data.mkdir(parents=True, exist_ok=True)
-    return data / f"{environment.id}{WORLD}"
 
 
 def grade_json(result: Grade) -> dict[str, Any]:

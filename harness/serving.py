@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from harness.environment import Environment
-from harness.live import Control, LiveEpisode, client_config, world_file
+from harness.live import Control, Files, LiveEpisode, client_config
 from servers.gateway import Gateway, asgi_app, serve
 from servers.stdio import serve_stdio
 from servers.web import LOOPBACK
@@ -57,7 +57,7 @@ async def serve_stdio_episode(environment: Environment, data: Path | None) -> No
     Raises:
         CoworkEnvError: The place for the data does not work.
     """
-    episode = LiveEpisode.open(environment, None if data is None else world_file(data, environment))
+    episode = LiveEpisode.open(environment, None if data is None else Files.of(data, environment))
     try:
         await serve_stdio(episode.desk, on_fault=episode.faults.append)
         score = episode.grade().score

@@ -1,8 +1,8 @@
 """HTTP tool calls a second against one gateway process; the budget is 2,000 with 64 connections.
 
-Run with ``pytest tests/bench/test_gateway_bench.py --benchmark-only``. A round is ``CALLS`` calls. Before each round of the
-gateway the same load goes to the SDK's bare server, so that the ratio of the two holds on a busy machine too; processor
-time per call is the server's own. uvloop and httptools are used where they are installed.
+Run with ``pytest tests/bench/test_gateway_bench.py --benchmark-only``. A round is ``CALLS`` calls. Before each round
+of the gateway the same load goes to the SDK's bare server, so that the ratio of the two holds on a busy machine
+too; processor time per call is the server's own. uvloop and httptools are used where they are installed.
 """
 
 from __future__ import annotations
