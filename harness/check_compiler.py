@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from harness.checks import (
@@ -209,6 +210,8 @@ class _Compiler:
         allowed = self._facts(check.allowed, f"{where}.allowed")
         vocabulary = self.vocabulary
 
+        # Gradings of one environment read mostly the same texts: a certificate grades dozens of variants.
+        @lru_cache(maxsize=256)
         def wrong_in(text: str) -> str | None:
             report = compare(required, allowed, extract(text, vocabulary), watched=check.watch)
             if report.exact:

@@ -81,9 +81,7 @@ class ReplayAgent:
         """Nothing to free."""
 
 
-async def replay(
-    environment: Environment, trajectory: Trajectory, *, limits: Limits | None = None
-) -> Trajectory:
+async def replay(environment: Environment, trajectory: Trajectory, *, limits: Limits | None = None) -> Trajectory:
     """Play an episode again in ``environment`` and grade it there.
 
     An episode that was cut by its deadline or by a fault ends where its record ends, as it did.
@@ -141,9 +139,7 @@ class Regrade:
         return f"{self.before.key}: {_told(self.before)} before, {_told(self.after)} now"
 
 
-async def grade_run(
-    directory: Path, environments: Iterable[Environment], *, write: bool = False
-) -> list[Regrade]:
+async def grade_run(directory: Path, environments: Iterable[Environment], *, write: bool = False) -> list[Regrade]:
     """Grade the episodes of a run again, in these environments.
 
     Episodes that ended ``infra`` and those of environments that are not given are left alone.
@@ -170,9 +166,7 @@ async def grade_run(
     found: list[Regrade] = []
     for environment in environments:
         fresh = environment.model_copy()  # its image is dropped with it
-        these = [
-            await _regrade(where, fresh, summary, write) for summary in by_environment.get(environment.id, ())
-        ]
+        these = [await _regrade(where, fresh, summary, write) for summary in by_environment.get(environment.id, ())]
         found += these
         if write and these and all(one.after is not None for one in these):
             manifest = _updated(manifest, fresh)
@@ -226,8 +220,6 @@ def _same_states(before: Trajectory, after: Trajectory) -> None:
     told = f"{before.environment}, {before.agent}, trial {before.trial}"
     for number, (old, new) in enumerate(zip(before.messages, after.messages, strict=False), start=1):
         if old.state != new.state:
-            raise ReplayError(
-                f"{told}: before message {number} the workplace is not as it was; play the episode again"
-            )
+            raise ReplayError(f"{told}: before message {number} the workplace is not as it was; play the episode again")
     if before.state != after.state or len(before.messages) != len(after.messages):
         raise ReplayError(f"{told}: the episode does not end as it did; play it again")

@@ -217,9 +217,7 @@ class RunDirectory:
         Raises:
             SpecError: It is not there or cannot be read.
         """
-        return read_model(
-            Trajectory, self.episode_path(key), "Delete its summary and run the same command again."
-        )
+        return read_model(Trajectory, self.episode_path(key), "Delete its summary and run the same command again.")
 
     def summaries(self) -> dict[str, Summary]:
         """Read all summaries, by key, in the order of keys.
@@ -236,14 +234,10 @@ class RunDirectory:
     def _summary(self, path: Path) -> Summary:
         fix = "Delete it and run the same command again: the episode is then played again."
         if path.suffix != ".json":
-            raise SpecError(
-                [Problem("unknown_file", "", "this file belongs to no run", "Move it away.")], str(path)
-            )
+            raise SpecError([Problem("unknown_file", "", "this file belongs to no run", "Move it away.")], str(path))
         summary = read_model(Summary, path, fix)
         if summary.key != path.stem:
-            raise SpecError(
-                [Problem("misplaced", "", f"this is the summary of {summary.key}", fix)], str(path)
-            )
+            raise SpecError([Problem("misplaced", "", f"this is the summary of {summary.key}", fix)], str(path))
         return summary
 
     def _is_strange(self, entry: Path) -> bool:
@@ -256,9 +250,7 @@ class RunDirectory:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise SpecError(
-                [Problem("unreadable", "", f"cannot be listed ({error.strerror})")], str(folder)
-            ) from None
+            raise SpecError([Problem("unreadable", "", f"cannot be listed ({error.strerror})")], str(folder)) from None
 
 
 def load_summaries(directory: Path) -> list[Summary]:
@@ -333,12 +325,8 @@ def one_file_each(keys: Iterable[str]) -> None:
     for key in keys:
         other = seen.get(key.casefold())
         if other is not None:
-            fix = (
-                "Give every environment its own id and every agent its own name, different by more than case."
-            )
-            raise SpecError(
-                [Problem("duplicate_episode", "", f"{key} and {other} would share one file", fix)]
-            )
+            fix = "Give every environment its own id and every agent its own name, different by more than case."
+            raise SpecError([Problem("duplicate_episode", "", f"{key} and {other} would share one file", fix)])
         seen[key.casefold()] = key
 
 
@@ -353,9 +341,7 @@ def read_model(model: type[M], path: Path, fix: str) -> M:
     except FileNotFoundError:
         raise SpecError([Problem("not_found", "", "the file is missing", fix)], str(path)) from None
     except OSError as error:
-        raise SpecError(
-            [Problem("unreadable", "", f"cannot be read ({error.strerror})", fix)], str(path)
-        ) from None
+        raise SpecError([Problem("unreadable", "", f"cannot be read ({error.strerror})", fix)], str(path)) from None
     except ValidationError as error:
         found = problems_from(error, "")
         raise SpecError([Problem(found[0].code, found[0].where, found[0].message, fix)], str(path)) from None

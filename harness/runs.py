@@ -308,9 +308,7 @@ def _changed_environments(known: Manifest, asked: Manifest) -> list[Problem]:
         for name in names[:_SHOWN]
     ]
     if len(names) > _SHOWN:
-        problems.append(
-            Problem("changed_environment", "environments", f"and {len(names) - _SHOWN} more have changed")
-        )
+        problems.append(Problem("changed_environment", "environments", f"and {len(names) - _SHOWN} more have changed"))
     return problems
 
 

@@ -71,7 +71,7 @@ OnFault = Callable[[ServiceFault], None]
 class _Door:
     """One MCP endpoint of an episode: a server, and the sessions of its 2025 clients."""
 
-    def __init__(self, desk: Desk, on_fault: OnFault, name: str) -> None:
+    def __init__(self, desk: Desk, on_fault: OnFault, name: str, max_body: int) -> None:
         self.desk = desk
         self.ready = anyio.Event()
         self.closed = anyio.Event()
@@ -79,6 +79,7 @@ class _Door:
             _lean(make_server(self._find, on_fault=on_fault, name=name)),
             json_response=True,
             security_settings=CHECKED,
+            max_request_body_size=max_body,
             session_idle_timeout=SESSION_IDLE,
             max_sessions=MAX_SESSIONS,
         )
@@ -208,7 +209,7 @@ class Gateway:
             except KeyError:
                 words = f"There is no service {service!r} here."
                 raise HttpError(404, "unknown_service", words, suggest(service, _services(desk))) from None
-        door = _Door(desk, episode.on_fault, service or "coworkenv")
+        door = _Door(desk, episode.on_fault, service or "coworkenv", self.max_body)
         self._tasks.start_soon(door.keep_open)
         return door
 
@@ -372,8 +373,7 @@ def _listen(host: str, port: int) -> socket.socket:
         where = f"{host}, port {port}"
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             raise PortInUseError(
-                f"{where}: another process listens there already. "
-                "Stop it, or name another port (0 takes any free one)."
+                f"{where}: another process listens there already. Stop it, or name another port (0 takes any free one)."
             ) from None
         raise ListenError(
             f"{where}: cannot listen there ({error}). "

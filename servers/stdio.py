@@ -15,9 +15,7 @@ from servers.errors import ServiceFault
 from servers.mcp_server import desk_server
 
 
-async def serve_stdio(
-    desk: Desk, *, on_fault: Callable[[ServiceFault], None], name: str = "coworkenv"
-) -> None:
+async def serve_stdio(desk: Desk, *, on_fault: Callable[[ServiceFault], None], name: str = "coworkenv") -> None:
     """Serve a desk until the client closes stdin; clients of both protocol eras are understood.
 
     Args:

@@ -75,9 +75,7 @@ async def _on_starlette_error(request: Request, error: Exception) -> Response:
     words = {404: "There is nothing here.", 405: f"{request.method} is not served here."}
     code = codes.get(found.status_code, "refused")
     message = words.get(found.status_code, found.detail)
-    return error_response(
-        HttpError(found.status_code, code, message, headers=found.headers), request.url.path
-    )
+    return error_response(HttpError(found.status_code, code, message, headers=found.headers), request.url.path)
 
 
 async def _on_spec_error(request: Request, error: Exception) -> Response:

@@ -3,30 +3,35 @@
 Played over real MCP (``synth.rehearse``), an environment is accepted only if
 
 1. the oracle passes every check, none of its calls is refused, and every value it uses was obtainable;
-2. the no-op, the read-only and the claim-it-is-done agents score 0, and no goal holds at the beginning or through events alone;
-3. every mutant of the oracle fails;
-4. every harmless variant passes.
+2. the no-op, the read-only and the claim-it-is-done agents score 0, and no goal holds at the beginning or
+   through events alone;
+3. every mutant of the oracle fails (``synth.mutants``);
+4. every harmless variant passes (``synth.harmless``).
 
-What does not hold is a typed defect with its place and a suggestion. ``certify`` changes nothing; ``synth.repair`` acts on defects.
+What does not hold is a typed defect with its place and a suggestion. ``certify`` changes nothing;
+``synth.repair`` acts on defects.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.agents.scripted import claim, noop, read_only
 from harness.environment import Environment
-from harness.grading import Grade, grade
+from harness.grading import grade
 from harness.outcome import Outcome
-from servers.errors import SpecError
+from servers.errors import ServiceFault, SpecError
 from servers.world import World
 from synth.defects import Defect, from_problems
+from synth.harmless import harmless
+from synth.hints import hints_of
+from synth.mutants import mutants
 from synth.obtainable import not_obtainable
-from synth.rehearse import Performance, Rehearsal, Stage
-from synth.variants import Variant, Variants
+from synth.program import Model, Variant
+from synth.rehearse import Performance, Rehearsal
 
 QUIET_TIME = 2 * 24 * 3600
 """Simulated seconds for which events run alone, to see that they satisfy nothing."""
@@ -42,8 +47,6 @@ class Trial:
     total: float
     killed_by: tuple[str, ...]
     """Ids of the checks that failed."""
-    did_the_same: bool
-    """The same changes by the same calls, and the same words, as the oracle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,14 @@ class Certificate:
 
     environment: str
     oracle: float
+    """The oracle's score."""
     baselines: dict[str, float]
+    """Scores of the agents that do no work, by name."""
     mutants: tuple[Trial, ...]
     """Without equivalent ones."""
     equivalent: int
-    """Mutants that came to exactly what the oracle came to: an extra call was refused, or it only waited longer."""
+    """Mutants that came to exactly what the oracle came to: an extra call was refused, or it only waited
+    longer."""
     harmless: tuple[Trial, ...]
     defects: tuple[Defect, ...]
 
@@ -84,153 +90,147 @@ async def certify(environment: Environment) -> Certificate:
     """Prove an environment's grader, or find out why it cannot be proven."""
     try:
         environment.validate_all()
+        hints_of(environment)
     except SpecError as error:
         return _rejected(environment, from_problems(error.problems))
-    missing = _missing_parts(environment)
-    if missing:
-        return _rejected(environment, missing)
+    defects = list(_missing_parts(environment))
+    if defects:
+        return _rejected(environment, defects)
     async with Rehearsal(environment).connected() as rehearsal:
-        model = await rehearsal.play_oracle()
-        defects = [*_oracle_defects(environment, model), *_vacuous(environment)]
+        oracle = await rehearsal.play(environment.oracle)
+        defects = [*_oracle_defects(environment, oracle), *_vacuous(environment)]
         if defects:
-            return _rejected(environment, defects, model.grade)
-        baselines = {
-            agent.name: await rehearsal.grade_of(tuple(agent.program(environment)))
-            for agent in (noop(), read_only(), claim())
-        }
-        variants = Variants(environment, model)
-        tried = await _tried(rehearsal, variants.wrong(), model)
-        mutants = [(variant, trial) for variant, trial in tried if not (trial.passed and trial.did_the_same)]
-        harmless = await _tried(rehearsal, variants.harmless(), model)
-        model.stage.world.close()
-    faults = [Defect("grader_error", "", "tools that work", str(fault), "Report this: it is a fault of ours.") for fault in rehearsal.faults]
+            return _rejected(environment, defects, oracle.total)
+        return await _tried(rehearsal, Model(environment, oracle))
+
+
+async def _tried(rehearsal: Rehearsal, model: Model) -> Certificate:
+    """Play everything that has to fail and everything that has to pass."""
+    environment, oracle = model.environment, model.performance
+    idle = {agent.name: tuple(agent.program(environment)) for agent in (noop(), read_only(), claim())}
+    wrong, fine = mutants(model), harmless(model)
+    played = await rehearsal.play_all([*idle.values(), *(variant.program for variant in (*wrong, *fine))])
+    baselines = dict(zip(idle, played, strict=False))
+    tried = list(zip((*wrong, *fine), played[len(idle) :], strict=True))
+    unequal = [(variant, result) for variant, result in tried[: len(wrong)] if not _same(result, oracle)]
+    kept = tried[len(wrong) :]
     defects = [
-        *faults,
-        *_baseline_defects(baselines),
-        *(_survivor(variant, trial) for variant, trial in mutants if trial.passed),
-        *(_refused(variant, trial) for variant, trial in harmless if not trial.passed),
+        *map(_broken_tool, rehearsal.faults),
+        *(defect for name, result in baselines.items() for defect in _baseline_defects(name, result)),
+        *(_survivor(variant) for variant, result in unequal if result.passed),
+        *(_refused(variant, result) for variant, result in kept if not result.passed),
     ]
     return Certificate(
-        environment.id,
-        _total(model.grade),
-        {name: _total(result) for name, result in baselines.items()},
-        tuple(trial for _, trial in mutants),
-        len(tried) - len(mutants),
-        tuple(trial for _, trial in harmless),
-        tuple(defects),
+        environment=environment.id,
+        oracle=oracle.total,
+        baselines={name: result.total for name, result in baselines.items()},
+        mutants=tuple(_trial(*one) for one in unequal),
+        equivalent=len(wrong) - len(unequal),
+        harmless=tuple(_trial(*one) for one in kept),
+        defects=tuple(defects),
     )
 
 
-async def _tried(
-    rehearsal: Rehearsal, variants: Iterable[Variant], model: Performance
-) -> list[tuple[Variant, Trial]]:
-    tried: list[tuple[Variant, Trial]] = []
-    oracle = _footprint(model.stage)
-    seen: set[tuple[int | str, ...]] = set()
-    for variant in variants:
-        key = (variant.operator, *(step.model_dump_json() for step in variant.program))
-        if key in seen:
-            continue
-        seen.add(key)
-        performance = await rehearsal.play(variant.program)
-        stage, result = performance.stage, performance.grade
-        failed = tuple(check.check.id for check in result.checks if check.verdict != "PASS")
-        passed = result.score is not None and result.score.passed
-        same = passed and _footprint(stage) == oracle
-        stage.world.close()
-        tried.append((variant, Trial(variant.operator, variant.what, passed, _total(result), failed, same)))
-    return tried
+def _same(result: Performance, oracle: Performance) -> bool:
+    """Whether a mutant did what the oracle does: the same changes by the same calls, and the same words."""
+    return result.passed and (result.writes, result.said) == (oracle.writes, oracle.said)
 
 
-def _footprint(stage: Stage) -> tuple[list[tuple[str, object]], list[str]]:
-    """What an agent did that left a trace: the calls of its own that changed records, and what it said."""
-    changed = {change.call for change in stage.world.row_changes()}
-    calls: list[tuple[str, object]] = [
-        (entry.tool, entry.arguments)
-        for entry in stage.world.journal()
-        if entry.actor.kind == "agent" and entry.seq in changed
-    ]
-    return calls, [message.content for message in stage.messages if message.role == "assistant"]
+def _trial(variant: Variant, result: Performance) -> Trial:
+    return Trial(variant.operator, variant.what, result.passed, result.total, _failed(result))
 
 
-def _missing_parts(environment: Environment) -> list[Defect]:
-    defects: list[Defect] = []
-    if not any(not check.guard for check in environment.checks):
-        defects.append(
-            Defect("no_goal", "checks", "at least one check that is a goal", "none", "Say what must be true at the end.")
-        )
+def _failed(result: Performance) -> tuple[str, ...]:
+    return tuple(check.check.id for check in result.grade.checks if check.verdict != "PASS")
+
+
+def _missing_parts(environment: Environment) -> Iterator[Defect]:
+    if all(check.guard for check in environment.checks):
+        fix = "Say what must be true at the end."
+        yield Defect("no_goal", "checks", "at least one check that is a goal", "none", fix)
     if not environment.oracle:
-        defects.append(
-            Defect("no_oracle", "oracle", "steps that solve the environment", "none", "Write the calls that solve it.")
-        )
-    return defects
+        fix = "Write the calls that solve it."
+        yield Defect("no_oracle", "oracle", "steps that solve the environment", "none", fix)
 
 
-def _oracle_defects(environment: Environment, model: Performance) -> list[Defect]:
+def _oracle_defects(environment: Environment, oracle: Performance) -> list[Defect]:
     defects: list[Defect] = []
-    if model.broke is not None:
-        where = f"oracle[{len(model.traces)}]"
-        defects.append(Defect("oracle_refused", where, "a reference that resolves", model.broke, "Bind the result it needs."))
-    for index, trace in enumerate(model.traces):
+    for index, trace in enumerate(oracle.traces):
         if not trace.ok:
             fix = "Correct the call, or the records it works on."
-            defects.append(Defect("oracle_refused", f"oracle[{index}]", "a call that succeeds", trace.result, fix))
-    if len(model.traces) < len(environment.oracle) and model.broke is None:
-        where = f"oracle[{len(model.traces)}]"
-        fix = "Let the user say more, or end the oracle there."
-        defects.append(Defect("oracle_fails", where, "an oracle that is played to its end", "the user had left", fix))
-    for index, result in enumerate(model.grade.checks):
+            observed = f"a refusal: {trace.result}"
+            defects.append(
+                Defect("oracle_refused", f"oracle[{index}]", "a call that succeeds", observed, fix)
+            )
+    end = f"oracle[{len(oracle.traces)}]"
+    if oracle.broke is not None:
+        fix = "Bind the result it needs (`bind`), and refer to a field that is in it."
+        defects.append(Defect("oracle_refused", end, "a reference that resolves", oracle.broke, fix))
+    elif len(oracle.traces) < len(environment.oracle):
+        fix = "Let the user say more, raise the budget, or end the oracle there."
+        observed = "the user had left, or the budget was spent"
+        defects.append(Defect("oracle_fails", end, "an oracle that is played to its end", observed, fix))
+    for index, result in enumerate(oracle.grade.checks):
         if result.verdict != "PASS":
             code = "grader_error" if result.verdict == "ERROR" else "oracle_fails"
             fix = "Make the oracle do what the check demands, or the check demand what the request says."
-            where = f"checks[{index}]"
-            defects.append(Defect(code, where, f"check {result.check.id!r} to hold", result.detail, fix, result.check.id))
-    return defects or not_obtainable(environment, model)
+            expected = f"check {result.check.id!r} to hold for the oracle"
+            defects.append(Defect(code, f"checks[{index}]", expected, result.detail, fix, result.check.id))
+    return defects or not_obtainable(environment, oracle)
 
 
 def _vacuous(environment: Environment) -> list[Defect]:
+    """Goals that hold although nobody has done anything."""
     world = World.open(environment.image)
     defects: list[Defect] = []
     for moment, seconds in (("at the beginning", 0), ("through events alone", QUIET_TIME)):
+        if seconds and not environment.events:
+            break
         world.advance(seconds)
-        results = grade(environment, Outcome(world)).checks
-        for index, result in enumerate(results):
+        for index, result in enumerate(grade(environment, Outcome(world)).checks):
             if not result.check.guard and result.verdict == "PASS":
+                where, name = f"checks[{index}]", result.check.id
                 fix = "Demand what only the agent can bring about, or make it a guard."
-                where = f"checks[{index}]"
-                observed = f"{result.check.id!r} holds {moment}"
-                defects.append(Defect("vacuous_goal", where, "a goal that does not hold yet", observed, fix, result.check.id))
+                observed = f"{name!r} holds {moment}"
+                defects.append(
+                    Defect("vacuous_goal", where, "a goal that does not hold yet", observed, fix, name)
+                )
         if defects:
             break
     world.close()
     return defects
 
 
-def _baseline_defects(baselines: dict[str, Grade]) -> list[Defect]:
-    defects: list[Defect] = []
-    for name, result in baselines.items():
-        if _total(result) > 0:
-            held = [check.check.id for check in result.checks if not check.check.guard and check.verdict == "PASS"]
-            fix = "Tie these goals to something that has to be done."
-            defects.append(Defect("baseline_scores", "checks", f"{name} scores 0", f"{_total(result):g} for {held}", fix))
-    return defects
+def _baseline_defects(name: str, result: Performance) -> Iterator[Defect]:
+    if result.total > 0:
+        held = [
+            check.check.id
+            for check in result.grade.checks
+            if not check.check.guard and check.verdict == "PASS"
+        ]
+        fix = "Tie these goals to something that has to be done (`needs`)."
+        observed = f"{result.total:g}, for {', '.join(held)}"
+        yield Defect("baseline_scores", "checks", f"the {name} agent scores 0", observed, fix)
 
 
-def _survivor(variant: Variant, trial: Trial) -> Defect:
+def _survivor(variant: Variant) -> Defect:
     fix = "Add or sharpen a check that this breaks."
-    return Defect("mutant_survives", "checks", f"a failing grade for {trial.operator} ({variant.what})", "it passed", fix)
+    expected = f"a failing grade for {variant.operator} ({variant.what})"
+    return Defect("mutant_survives", "checks", expected, "it passed", fix)
 
 
-def _refused(variant: Variant, trial: Trial) -> Defect:
+def _refused(variant: Variant, result: Performance) -> Defect:
+    failed = [check for check in result.grade.checks if check.verdict != "PASS"]
     fix = "Loosen these checks to what the request says."
-    observed = f"failed {', '.join(trial.killed_by)}"
-    check = trial.killed_by[0] if trial.killed_by else None
-    return Defect("harmless_fails", "checks", f"a passing grade for {trial.operator} ({variant.what})", observed, fix, check)
+    expected = f"a passing grade for {variant.operator} ({variant.what})"
+    observed = "; ".join(f"{check.check.id}: {check.detail}" for check in failed)
+    check = failed[0].check.id if failed else None
+    return Defect("harmless_fails", "checks", expected, observed or "no grade", fix, check)
 
 
-def _rejected(environment: Environment, defects: list[Defect], result: Grade | None = None) -> Certificate:
-    return Certificate(environment.id, 0.0 if result is None else _total(result), {}, (), 0, (), tuple(defects))
+def _broken_tool(fault: ServiceFault) -> Defect:
+    return Defect("grader_error", "", "tools that work", str(fault), "Report this: it is a fault of ours.")
 
 
-def _total(result: Grade) -> float:
-    return 0.0 if result.score is None else result.score.total
+def _rejected(environment: Environment, defects: Sequence[Defect], oracle: float = 0.0) -> Certificate:
+    return Certificate(environment.id, oracle, {}, (), 0, (), tuple(defects))

@@ -29,7 +29,7 @@ class Defect:
 
     code: Code
     where: str
-    """JSON path in the environment, such as ``oracle[3].arguments.to``."""
+    """JSON path in the environment, such as ``oracle[3].arguments.to``; empty for the whole of it."""
     expected: str
     observed: str
     fix: str
@@ -38,12 +38,19 @@ class Defect:
     """Id of the check that is concerned, for fixers."""
 
     def __str__(self) -> str:
-        return f"[{self.code}] {self.where}: expected {self.expected}; observed {self.observed}. {self.fix}"
+        place = f" {self.where}" if self.where else ""
+        return f"[{self.code}]{place}: expected {self.expected}; observed {self.observed}. {self.fix}"
 
 
 def from_problems(problems: Sequence[Problem]) -> list[Defect]:
     """Findings of the spec itself, as defects."""
     return [
-        Defect("spec", problem.where, "a valid environment", f"{problem.code}: {problem.message}", problem.fix or "Correct it.")
+        Defect(
+            code="spec",
+            where=problem.where,
+            expected="a valid environment",
+            observed=f"{problem.code}: {problem.message}",
+            fix=problem.fix or "Correct it.",
+        )
         for problem in problems
     ]

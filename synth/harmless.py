@@ -56,7 +56,8 @@ def _is_lookup(model: Model, step: Step) -> bool:
         return False
     ordered = {name for check in _orders(model) for name in check.first.tools}
     used = {name for other in model.oracle for name in referred(other)}
-    return step.call not in model.environment.image.events.on_call | ordered and step.bind not in used
+    triggers = model.environment.image.events.on_call
+    return step.call not in triggers and step.call not in ordered and step.bind not in used
 
 
 def _reordered(model: Model) -> Iterator[Variant]:

@@ -1,16 +1,18 @@
 """Information flow: every value that the oracle uses must have been obtainable.
 
-An oracle that uses an id nobody showed it solves a task that no agent can solve. So each literal in its calls has to appear in what an agent
-would have read by then: the prompt, the request, what the user said, earlier results. Ids and addresses must appear as they are; times may be
-written otherwise but must be the same instant, or a day and a time of day that were both read; in free text the facts count, not the words.
+An oracle that uses an id nobody showed it solves a task that no agent can solve. So each literal in its calls
+has to appear in what an agent would have read by then: the prompt, the request, what the user said, earlier
+results. Ids and addresses must appear as they are; times may be written otherwise but must be the same
+instant, or a day and a time of day that were both read; in free text the facts count, not the words.
 
-Search words, the windows of lookups and numbers that are not facts are the agent's own.
+Search words, the windows of lookups, options of an enumeration and numbers that are not facts are the agent's
+own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -24,6 +26,7 @@ from synth.defects import Defect
 from synth.rehearse import Performance
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?")
+SEARCH_WORDS = ("query", "text")
 
 
 class Reader:
@@ -32,15 +35,27 @@ class Reader:
     def __init__(self, environment: Environment) -> None:
         self.vocabulary = vocabulary_of(environment.image)
         self.zone = ZoneInfo(environment.image.people[environment.principal].timezone)
-        self.texts: list[str] = []
-        self.facts: set[Fact] = set()
         self.instants: set[datetime] = set()
+        self._seen: list[str] = []
+        """The texts in lower case."""
+        self._facts: set[Fact] = set()
+        self._unsearched: list[str] = []
+        """Texts that nobody has searched for facts yet; most never need to be."""
 
     def read(self, text: str) -> None:
         """Take in a text."""
-        self.texts.append(text.casefold())
-        self.facts.update(extract(text, self.vocabulary))
-        self.instants.update(moment for found in ISO.findall(text) if (moment := self.moment(found)) is not None)
+        self._seen.append(text.casefold())
+        self._unsearched.append(text)
+        moments = (self.moment(found) for found in ISO.findall(text))
+        self.instants.update(moment for moment in moments if moment is not None)
+
+    @property
+    def facts(self) -> set[Fact]:
+        """Everything stated in what was read."""
+        for text in self._unsearched:
+            self._facts.update(extract(text, self.vocabulary))
+        self._unsearched.clear()
+        return self._facts
 
     def moment(self, text: str) -> datetime | None:
         """An ISO time as an instant; without an offset it is the principal's local time."""
@@ -52,37 +67,53 @@ class Reader:
 
     def knows(self, value: str) -> bool:
         """Whether a value of a call was obtainable."""
-        if any(value.casefold() in text for text in self.texts):
+        wanted = value.casefold()
+        if any(wanted in text for text in self._seen):
             return True
         if ISO.fullmatch(value):
             return self._knows_moment(value)
         stated = extract(value, self.vocabulary)
         if stated:
-            return all(fact.relative or self._knows_fact(fact) for fact in stated)
+            return all(fact.relative or self._knows_fact(fact, value[slice(*fact.span)]) for fact in stated)
         return " " in value.strip() or value.isalpha()
 
-    def _knows_fact(self, fact: Fact) -> bool:
-        if fact in self.facts:
+    def _knows_fact(self, fact: Fact, written: str) -> bool:
+        word = re.compile(rf"(?<!\w){re.escape(written.casefold())}(?!\w)")
+        if any(word.search(text) for text in self._seen):
             return True
-        return fact.kind in ("date", "time") and any(_part(moment, fact, self.zone) for moment in self.instants)
+        if fact.kind in ("date", "time") and any(self._is_part(moment, fact) for moment in self.instants):
+            return True
+        return fact in self.facts
+
+    def _is_part(self, moment: datetime, fact: Fact) -> bool:
+        """Whether a fact is the day or the time of day of a moment, there or where the principal is."""
+        for local in (moment, moment.astimezone(self.zone)):
+            if fact.kind == "date" and fact.value == local.date():
+                return True
+            clock = fact.value
+            if isinstance(clock, ClockTime) and (clock.hour, clock.minute) == (local.hour, local.minute):
+                return True
+        return False
 
     def _knows_moment(self, value: str) -> bool:
         moment = self.moment(value)
         if moment is None or moment in self.instants:
             return moment is not None
         local = moment.astimezone(self.zone)
-        clocks = {(f.value.hour, f.value.minute) for f in self.facts if isinstance(f.value, ClockTime)}
-        days = {f.value for f in self.facts if f.kind == "date"} | {m.astimezone(self.zone).date() for m in self.instants}
-        return (local.hour, local.minute) in clocks and local.date() in days
+        clocks = [fact.value for fact in self.facts if isinstance(fact.value, ClockTime)]
+        days = {fact.value for fact in self.facts if fact.kind == "date"}
+        days |= {instant.astimezone(self.zone).date() for instant in self.instants}
+        same_clock = any((clock.hour, clock.minute) == (local.hour, local.minute) for clock in clocks)
+        return same_clock and local.date() in days
 
 
-def not_obtainable(environment: Environment, model: Performance) -> list[Defect]:
-    """Every literal of the oracle that an agent could not have known."""
+def not_obtainable(environment: Environment, oracle: Performance) -> list[Defect]:
+    """Every literal in the calls of the oracle that an agent could not have known."""
     reader = Reader(environment)
     for text in (system_prompt(environment), environment.request):
         reader.read(text)
     defects: list[Defect] = []
-    for index, (step, trace) in enumerate(zip(environment.oracle, model.traces, strict=False)):
+    for index, (step, trace) in enumerate(zip(environment.oracle, oracle.traces, strict=False)):
         if step.call is not None:
             defects += _unknown(environment, step, index, reader)
         reader.read(trace.result)
@@ -91,14 +122,14 @@ def not_obtainable(environment: Environment, model: Performance) -> list[Defect]
 
 def _unknown(environment: Environment, step: Step, index: int, reader: Reader) -> Iterator[Defect]:
     tool = environment.exposed[step.call or ""]
-    schema: Mapping[str, Any] = tool.input_schema.get("properties", {})
+    schema: dict[str, Any] = tool.input_schema.get("properties", {})
     for name, value in step.arguments.items():
-        searching = tool.effect == "read" and name in ("query", "text")
+        searching = tool.effect == "read" and name in SEARCH_WORDS
         if searching or schema.get(name, {}).get("enum"):
             continue
         for text in _strings(value):
             window = tool.effect == "read" and ISO.fullmatch(text)
-            if references(text) or window or reader.knows(text):
+            if window or references(text) or reader.knows(text):
                 continue
             yield Defect(
                 "not_obtainable",
@@ -109,7 +140,7 @@ def _unknown(environment: Environment, step: Step, index: int, reader: Reader) -
             )
 
 
-def _strings(value: object) -> Sequence[str]:
+def _strings(value: object) -> list[str]:
     if isinstance(value, str):
         return [value]
     if isinstance(value, list):
@@ -117,12 +148,3 @@ def _strings(value: object) -> Sequence[str]:
     if isinstance(value, dict):
         return [text for item in cast("dict[str, object]", value).values() for text in _strings(item)]
     return []
-
-
-def _part(moment: datetime, fact: Fact, zone: ZoneInfo) -> bool:
-    for local in (moment, moment.astimezone(zone)):
-        if fact.kind == "date" and fact.value == local.date():
-            return True
-        if isinstance(fact.value, ClockTime) and (fact.value.hour, fact.value.minute) == (local.hour, local.minute):
-            return True
-    return False

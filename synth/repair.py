@@ -1,17 +1,23 @@
 """Repair: fixers that mend an environment's defects without guessing.
 
-Each fixer takes one kind of defect and makes the environment stricter or more honest, never easier: a goal that holds from the beginning becomes a
-guard; a report that can be claimed without work comes to need the work; a grader that overlooks collateral damage gets a closed world around exactly what
-the oracle changes. What no fixer mends is rejected; nothing is accepted on exhaustion.
+Each fixer takes one kind of defect and makes the environment stricter or more honest, never easier:
+
+* a goal that holds from the beginning becomes a guard;
+* a report that can be claimed without work comes to need the work;
+* a grader that overlooks collateral damage gets a closed world around exactly what the oracle changes.
+
+What no fixer mends is rejected; nothing is accepted on exhaustion.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
-from harness.checks import Allowed, ChangesCheck, CheckBase
+from harness.checks import Allowed, ChangesCheck, Check
 from harness.environment import Environment
 from harness.outcome import Outcome
+from servers.journal import RowChange
 from synth.certify import Certificate, certify
 from synth.defects import Defect
 from synth.rehearse import Rehearsal
@@ -37,51 +43,48 @@ async def certify_and_repair(environment: Environment) -> tuple[Environment, Cer
 
 
 async def _mend(environment: Environment, certificate: Certificate) -> Environment | None:
-    changed = environment
+    checks = list(environment.checks)
+    codes = {defect.code for defect in certificate.defects}
     for defect in certificate.defects:
-        match defect.code:
-            case "vacuous_goal":
-                changed = _guard_instead(changed, defect)
-            case "baseline_scores":
-                changed = _needs_work(changed)
-            case "mutant_survives" if not any(isinstance(check, ChangesCheck) for check in changed.checks):
-                changed = await _closed_world(changed)
-            case _:
-                pass
-    return None if changed is environment else changed
+        if defect.code == "vacuous_goal":
+            checks = _guard_instead(checks, defect)
+    if "baseline_scores" in codes:
+        checks = _needs_work(checks)
+    if "mutant_survives" in codes and not any(isinstance(check, ChangesCheck) for check in checks):
+        checks.append(await _closed_world(environment))
+    return None if checks == environment.checks else with_checks(environment, checks)
 
 
-def _guard_instead(environment: Environment, defect: Defect) -> Environment:
-    goals = [check for check in environment.checks if not check.guard]
-    if len(goals) < 2:
-        return environment
-    return _each(environment, lambda check: _with(check, guard=True) if check.id == defect.check else check)
+def with_checks(environment: Environment, checks: list[Check]) -> Environment:
+    """The same environment with other checks."""
+    # Not model_copy, which would carry what was compiled from the old checks along.
+    return Environment.model_validate({**dict(environment), "checks": checks})
 
 
-def _needs_work(environment: Environment) -> Environment:
-    work = [check.id for check in environment.checks if not check.guard and check.dimension == "completion"]
-
-    def tied(check: CheckBase) -> CheckBase:
-        words = not check.guard and check.dimension == "communication" and not check.needs
-        return _with(check, needs=work) if words and work else check
-
-    return _each(environment, tied)
+def _guard_instead(checks: list[Check], defect: Defect) -> list[Check]:
+    if sum(not check.guard for check in checks) < 2:
+        return checks
+    return _each(checks, lambda check: {"guard": True} if check.id == defect.check else {})
 
 
-async def _closed_world(environment: Environment) -> Environment:
+def _needs_work(checks: list[Check]) -> list[Check]:
+    work = [check.id for check in checks if not check.guard and check.dimension == "completion"]
+
+    def tied(check: Check) -> dict[str, object]:
+        only_words = not check.guard and check.dimension == "communication" and not check.needs
+        return {"needs": work} if only_words and work else {}
+
+    return _each(checks, tied)
+
+
+async def _closed_world(environment: Environment) -> ChangesCheck:
     async with Rehearsal(environment).connected() as rehearsal:
-        model = await rehearsal.play_oracle()
-        changes = Outcome(model.stage.world).agent_changes
-        model.stage.world.close()
-    allowed: dict[tuple[str, str, tuple[str, ...], str], int] = {}
-    for change in changes:
-        created = change.operation == "created"
-        row = (change.type, change.operation, () if created else change.fields, "" if created else change.key)
-        allowed[row] = allowed.get(row, 0) + 1
+        await rehearsal.play(environment.oracle)
+        changes = Outcome(rehearsal.world).agent_changes
     types = environment.image.workplace.types
-    check = ChangesCheck(
+    return ChangesCheck(
         kind="changes",
-        id="nothing-else",
+        id=_free_name("nothing-else", environment),
         about="Nothing changes but what the task needs",
         allow=[
             Allowed.model_validate(
@@ -93,18 +96,24 @@ async def _closed_world(environment: Environment) -> Environment:
                     "at_most": count,
                 }
             )
-            for (name, operation, fields, key), count in allowed.items()
+            for (name, operation, key, fields), count in Counter(map(_kind_of, changes)).items()
         ],
     )
-    return environment.model_copy(update={"checks": [*environment.checks, check]})
 
 
-def _each(environment: Environment, change: Callable[[CheckBase], CheckBase]) -> Environment:
-    checks = [change(check) for check in environment.checks]
-    if all(one is other for one, other in zip(checks, environment.checks, strict=True)):
-        return environment
-    return environment.model_copy(update={"checks": checks})
+def _kind_of(change: RowChange) -> tuple[str, str, str, tuple[str, ...]]:
+    """What a closed world says about a change: new records have ids nobody can know, old ones are named."""
+    if change.operation == "created":
+        return change.type, change.operation, "", ()
+    fields = change.fields if change.operation == "updated" else ()
+    return change.type, change.operation, change.key, fields
 
 
-def _with(check: CheckBase, **values: object) -> CheckBase:
-    return check.model_copy(update=values)
+def _free_name(wanted: str, environment: Environment) -> str:
+    taken = {check.id for check in environment.checks}
+    numbered = (f"{wanted}-{number}" for number in range(2, len(taken) + 3))
+    return next(name for name in (wanted, *numbered) if name not in taken)
+
+
+def _each(checks: list[Check], change: Callable[[Check], dict[str, object]]) -> list[Check]:
+    return [check.model_copy(update=changes) if (changes := change(check)) else check for check in checks]

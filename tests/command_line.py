@@ -72,7 +72,12 @@ def environment() -> dict[str, str]:
 def process(*arguments: object, before: str = "") -> Ended:
     """Run ``coworkenv`` in a process of its own and wait for its end."""
     done = subprocess.run(
-        command(*arguments, before=before), env=environment(), capture_output=True, encoding="utf-8", check=False, timeout=100
+        command(*arguments, before=before),
+        env=environment(),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=100,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
 

@@ -119,7 +119,11 @@ def test_nothing_depends_on_the_wall_clock_global_randomness_or_string_hashes() 
     unsteady = re.compile(
         r"(time\.time(_ns)?|(datetime\.)?(datetime|date)\.(now|utcnow|today)|random\.(?!Random$)\w+|hash|uuid\.uuid[14]|id)"
     )
-    found = [f"{path}:{node.lineno} {name_of(node.func)}" for path, node in calls("servers", "harness", "synth") if unsteady.fullmatch(name_of(node.func))]
+    found = [
+        f"{path}:{node.lineno} {name_of(node.func)}"
+        for path, node in calls("servers", "harness", "synth")
+        if unsteady.fullmatch(name_of(node.func))
+    ]
     assert not found
 
 
@@ -152,7 +156,9 @@ def test_files_are_short_enough_to_be_read_in_one_sitting() -> None:
 
 
 def test_no_rule_is_switched_off_as_a_whole() -> None:
-    blanket = re.compile(r"#\s*(noqa(?!: ?[A-Z]+\d)|type:\s*ignore(?!\[)|pyright:\s*ignore(?!\[)|pyright:\s*basic|ruff:\s*noqa)")
+    blanket = re.compile(
+        r"#\s*(noqa(?!: ?[A-Z]+\d)|type:\s*ignore(?!\[)|pyright:\s*ignore(?!\[)|pyright:\s*basic|ruff:\s*noqa)"
+    )
     found = [
         f"{path}:{number}"
         for path in modules()
@@ -168,7 +174,11 @@ def test_packages_ship_their_types_and_their_data() -> None:
         assert (ROOT / package / "py.typed").is_file(), package
         patterns = settings["package-data"][package]
         files = [path for path in (ROOT / package).rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
-        left_behind = [str(path) for path in files if not any(fnmatch(path.relative_to(ROOT / package).as_posix(), p) for p in patterns)]
+        left_behind = [
+            str(path)
+            for path in files
+            if not any(fnmatch(path.relative_to(ROOT / package).as_posix(), p) for p in patterns)
+        ]
         assert not left_behind
     for path in modules():
         assert (ROOT / path).with_name("__init__.py").is_file(), f"the folder of {path} would not be installed"

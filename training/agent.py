@@ -1,8 +1,11 @@
 """The student as an agent: an episode as one growing list of token ids.
 
-``StudentAgent`` plugs a token engine and a chat format into the harness. What the student sampled stays as it was sampled
-(``training.ledger``), and a trajectory keeps it, so that the ids that are trained on are the ids that were sampled. A student that runs out
-of context has failed; an engine that gives no tokens is nobody's failure and voids the episode.
+``StudentAgent`` plugs a token engine and a chat format into the harness. What the student sampled stays as it
+was sampled (``training.ledger``), and a trajectory keeps it, so that the ids that are trained on are the ids
+that were sampled. A student that runs out of context has failed; an engine that gives no tokens is nobody's
+failure and voids the episode.
+
+``LocalAgent`` is a student from a folder, behind ``--agent local:DIRECTORY``.
 """
 
 from __future__ import annotations
@@ -10,18 +13,24 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
 
 from harness.agents.base import AgentTurn, Briefing, Session, Usage
 from harness.errors import EpisodeFault
 from harness.messages import Message
-from training.chat import ChatFormat
+from training.chat import ChatFormat, ChatML
 from training.engine import Finish, TokenEngine
-from training.errors import EngineError
+from training.errors import EngineError, LedgerError, TrainingError
+from training.extras import needs_extra
 from training.ledger import ContextBudget, TokenLedger
+from training.models import check_model
+
+if TYPE_CHECKING:
+    from training.engine_transformers import TransformersEngine
 
 CONTEXT = 2048
 NEW_TOKENS = 256
@@ -72,9 +81,10 @@ class StudentSession:
                 stop_ids=self.chat.stop_ids,
                 seed=_seed(self.briefing.seed, self.turn),
             )
-        except EngineError as error:
+            refused = self.ledger.sampled(generated.ids, generated.logprobs, generated.finish)
+        except (EngineError, LedgerError) as error:  # no tokens, or tokens without a probability
             raise EpisodeFault("infra", "engine", str(error)) from error
-        _check(self.ledger.sampled(generated.ids, generated.logprobs, generated.finish))
+        _check(refused)
         self.finish = generated.finish
         message = self.chat.parse(generated.ids, call_prefix=f"call_{self.turn}")
         return AgentTurn(message, Usage(prompt_tokens=known, completion_tokens=len(generated.ids)))
@@ -97,7 +107,8 @@ class StudentAgent:
 
     async def begin(self, briefing: Briefing) -> Session:
         """Start an episode with an empty ledger."""
-        session = StudentSession(self.engine, self.chat, self.sampling, briefing, TokenLedger(self.sampling.context))
+        ledger = TokenLedger(self.sampling.context)
+        session = StudentSession(self.engine, self.chat, self.sampling, briefing, ledger)
         if self.sessions is not None:
             self.sessions.append(session)
         return session
@@ -125,44 +136,55 @@ class LocalAgent:
         """Start an episode; the first one loads the model.
 
         Raises:
-            ModelFetchError: There is no model in the folder.
+            EpisodeFault: The model cannot be loaded or served, for which no student is to blame.
         """
         async with self._lock:
             if self._student is None:
-                self._student = await self._load()
+                try:
+                    self._student = await self._load()
+                except TrainingError as error:
+                    raise EpisodeFault("infra", "engine", str(error)) from error
         return await self._student.begin(briefing)
 
     async def close(self) -> None:
-        """Stop the engine."""
+        """Stop the engine and let go of the model."""
         self._done.set()
         if self._owner is not None:
             await self._owner
+        self._student = self._owner = None
 
     def settings(self) -> dict[str, Any]:
         """What a run's manifest keeps of this agent."""
-        sampling = self.sampling
-        return {"temperature": sampling.temperature, "new_tokens": sampling.new_tokens, "context": sampling.context}
+        return asdict(self.sampling)
 
     async def _load(self) -> StudentAgent:
-        from training.chat import ChatML  # noqa: PLC0415 - torch takes seconds to import
-        from training.engine_transformers import TransformersEngine  # noqa: PLC0415
-        from training.models import load_model  # noqa: PLC0415
+        from training.engine_transformers import TransformersEngine  # noqa: PLC0415 - torch takes seconds to import
+        from training.models import context_of, load_model  # noqa: PLC0415
 
-        model, tokenizer = load_model(self.folder)
+        # In a thread, because other agents' episodes go on meanwhile.
+        model, tokenizer = await anyio.to_thread.run_sync(load_model, self.folder)
         engine = TransformersEngine(model)
-        ready = asyncio.Event()
-        self._owner = asyncio.create_task(self._serve(engine.serving(), ready))
-        await ready.wait()
-        return StudentAgent(self.name, engine, ChatML(tokenizer), self.sampling)
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._owner = asyncio.create_task(self._serve(engine, ready))
+        await asyncio.wait([self._owner, ready], return_when=asyncio.FIRST_COMPLETED)
+        sampling = replace(self.sampling, context=min(self.sampling.context, context_of(model)))
+        return StudentAgent(self.name, engine, ChatML(tokenizer), sampling)
 
-    async def _serve(self, serving: AbstractAsyncContextManager[object], ready: asyncio.Event) -> None:
-        async with serving:
-            ready.set()
+    async def _serve(self, engine: TransformersEngine, ready: asyncio.Future[None]) -> None:
+        async with engine.serving():
+            ready.set_result(None)
             await self._done.wait()
 
 
 def local_agent(name: str, folder: Path, *, temperature: float = 0.0) -> LocalAgent:
-    """The agent behind ``--agent local:DIRECTORY``."""
+    """The agent behind ``--agent local:DIRECTORY``.
+
+    Raises:
+        ModelFetchError: There is no model in the folder.
+        SpecError: The train extra is not installed.
+    """
+    needs_extra("torch", "transformers")
+    check_model(folder)
     return LocalAgent(name, folder, Sampling(temperature=temperature))
 
 

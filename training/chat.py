@@ -173,9 +173,7 @@ def check_others(messages: Sequence[Message], roles: set[str], purpose: str) -> 
         raise ChatFormatError(f"there is no message; at least one ({wanted}) has to {purpose}")
     for place, message in enumerate(messages):
         if message.role not in roles:
-            raise ChatFormatError(
-                f"messages[{place}] has the role {message.role}; only {wanted} messages {purpose}"
-            )
+            raise ChatFormatError(f"messages[{place}] has the role {message.role}; only {wanted} messages {purpose}")
 
 
 def check_assistant(turn: Message) -> None:

@@ -111,9 +111,7 @@ class TemplateChat:
         """Read a sampled turn; see ``ChatFormat``."""
         return read_turn(decode_turn(self._tokenizer, ids, self.stop_ids), call_prefix=call_prefix)
 
-    def _render(
-        self, messages: Sequence[Message], *, begin: bool, tools: list[dict[str, Any]] | None = None
-    ) -> str:
+    def _render(self, messages: Sequence[Message], *, begin: bool, tools: list[dict[str, Any]] | None = None) -> str:
         return cast(
             "str",
             self._tokenizer.apply_chat_template(

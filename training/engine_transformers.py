@@ -149,9 +149,7 @@ class TransformersEngine:
             EngineError: The engine is not serving, or the model failed (out of memory, for example).
         """
         if self._wake is None:
-            raise EngineError(
-                "the engine is not serving: call generate() inside `async with engine.serving():`"
-            )
+            raise EngineError("the engine is not serving: call generate() inside `async with engine.serving():`")
         self._check(ids, max_new_tokens, temperature)
         request = _Request(
             ids=list(ids),
@@ -201,15 +199,11 @@ class TransformersEngine:
 
     def _check(self, ids: Sequence[int], max_new_tokens: int, temperature: float) -> None:
         if not ids:
-            raise EngineRejectedError(
-                "the context is empty; generation needs at least one token to start from"
-            )
+            raise EngineRejectedError("the context is empty; generation needs at least one token to start from")
         if max_new_tokens < 1:
             raise EngineRejectedError(f"max_new_tokens is {max_new_tokens}; expected at least 1")
         if not 0 <= temperature < float("inf"):
-            raise EngineRejectedError(
-                f"temperature is {temperature}; expected 0 (greedy) or a positive number"
-            )
+            raise EngineRejectedError(f"temperature is {temperature}; expected 0 (greedy) or a positive number")
         if len(ids) + max_new_tokens > self._context:
             raise EngineRejectedError(
                 f"{len(ids)} tokens and {max_new_tokens} new ones exceed the model's context of "
@@ -347,9 +341,7 @@ class TransformersEngine:
                 mass = logprobs[row].double().exp().cumsum(0)
                 drawn = request.draw() * float(mass[-1]) * (1 - _TIED)
                 token = int(
-                    torch.searchsorted(
-                        mass, torch.tensor([drawn], device=mass.device, dtype=mass.dtype), right=True
-                    )
+                    torch.searchsorted(mass, torch.tensor([drawn], device=mass.device, dtype=mass.dtype), right=True)
                 )
             request.ids.append(token)
             request.logprobs.append(float(logprobs[row, token]))
@@ -385,7 +377,5 @@ def _supported(model: PreTrainedModel) -> tuple[int, int]:
         )
     attention = config._attn_implementation
     if attention not in {"sdpa", "eager"}:
-        raise EngineError(
-            f"the model's attn_implementation is {attention!r}; this engine needs 'sdpa' or 'eager'"
-        )
+        raise EngineError(f"the model's attn_implementation is {attention!r}; this engine needs 'sdpa' or 'eager'")
     return int(config.num_hidden_layers), int(config.max_position_embeddings)

@@ -97,17 +97,11 @@ class VllmEngine:
         limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=connections)
         timeout = httpx2.Timeout(timeout_s, connect=min(10.0, timeout_s), pool=None)
         # trust_env=False: a proxy from the environment has no business between a trainer and its engine.
-        async with httpx2.AsyncClient(
-            base_url=url, limits=limits, timeout=timeout, trust_env=False
-        ) as client:
+        async with httpx2.AsyncClient(base_url=url, limits=limits, timeout=timeout, trust_env=False) as client:
             engine = cls(client, url, model, timeout_s)
-            served = [
-                card.id for card in _read(_ModelList, await engine._request("GET", "/v1/models"), url).data
-            ]
+            served = [card.id for card in _read(_ModelList, await engine._request("GET", "/v1/models"), url).data]
             if model not in served:
-                raise EngineRejectedError(
-                    f"{url} does not serve {model!r}; it serves {', '.join(served) or 'nothing'}"
-                )
+                raise EngineRejectedError(f"{url} does not serve {model!r}; it serves {', '.join(served) or 'nothing'}")
             yield engine
 
     async def generate(
@@ -146,9 +140,7 @@ class VllmEngine:
         }
         answer = _read(_Completion, await self._request("POST", "/v1/completions", body), self.url)
         choice = answer.choices[0]
-        found = Generated(
-            tuple(choice.token_ids), tuple(choice.logprobs.token_logprobs), choice.finish_reason
-        )
+        found = Generated(tuple(choice.token_ids), tuple(choice.logprobs.token_logprobs), choice.finish_reason)
         self._verify(found, max_new_tokens, stop_ids)
         return found
 

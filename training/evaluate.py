@@ -10,10 +10,11 @@ from transformers import PreTrainedModel
 
 from harness.environment import Environment
 from harness.episode import run_episode
-from harness.trajectory import Trajectory
+from harness.trajectory import ScoreRecord, Trajectory
 from training.agent import Sampling, StudentAgent
 from training.chat import ChatFormat
 from training.engine_transformers import TransformersEngine
+from training.errors import EngineError
 
 TOGETHER = 8
 """Episodes at once; what one model in this process serves best."""
@@ -21,53 +22,72 @@ TOGETHER = 8
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What came of it."""
+    """What came of it; means are over the episodes that count, and there is at least one.
+
+    Raises:
+        EngineError: No episode counts, because something of ours broke in each.
+    """
 
     trajectories: tuple[Trajectory, ...]
 
+    def __post_init__(self) -> None:
+        if self.trajectories and not self.scores:
+            first = self.trajectories[0].reason
+            raise EngineError(f"none of {len(self.trajectories)} episodes could be scored; the first: {first}")
+
     @property
-    def scored(self) -> list[Trajectory]:
-        """The episodes that count; those in which something of ours broke do not."""
-        return [one for one in self.trajectories if one.score is not None]
+    def scores(self) -> list[ScoreRecord]:
+        """Of the episodes that count; one in which something of ours broke does not."""
+        return [one.score for one in self.trajectories if one.score is not None]
 
     @property
     def score(self) -> float:
         """Mean total score."""
-        return sum(one.score.total for one in self.scored if one.score) / max(len(self.scored), 1)
+        return sum(score.total for score in self.scores) / len(self.scores)
 
     @property
     def passed(self) -> float:
         """Share of episodes in which every check held."""
-        return sum(one.score.passed for one in self.scored if one.score) / max(len(self.scored), 1)
+        return sum(score.passed for score in self.scores) / len(self.scores)
 
     @property
     def acted(self) -> float:
-        """Share of episodes with at least one tool call that was not refused: learned before anything is solved."""
-        return sum(any(entry.error is None and entry.actor == "agent" for entry in one.journal) for one in self.scored) / max(
-            len(self.scored), 1
-        )
+        """Share of episodes with a tool call that was not refused: learned before anything is solved."""
+        acted = [
+            any(entry.error is None and entry.actor == "agent" for entry in one.journal)
+            for one in self.trajectories
+            if one.score is not None
+        ]
+        return sum(acted) / len(acted)
 
 
 def evaluate(
-    model: PreTrainedModel, chat: ChatFormat, environments: Sequence[Environment], *, sampling: Sampling, seed: int = 0
+    model: PreTrainedModel,
+    chat: ChatFormat,
+    environments: Sequence[Environment],
+    *,
+    sampling: Sampling,
+    seed: int = 0,
 ) -> Evaluation:
-    """Play every environment once with the model's present weights; blocks until all are done."""
-    return anyio.run(_evaluate, model, chat, environments, sampling, seed)
+    """Play every environment once with the model's present weights; blocks until all are done.
 
+    Raises:
+        EngineError: The model cannot be served, or no episode could be scored.
+    """
 
-async def _evaluate(
-    model: PreTrainedModel, chat: ChatFormat, environments: Sequence[Environment], sampling: Sampling, seed: int
-) -> Evaluation:
-    engine = TransformersEngine(model, slots=TOGETHER)
-    found: list[Trajectory | None] = [None] * len(environments)
-    limiter = anyio.CapacityLimiter(TOGETHER)
-    async with engine.serving(), anyio.create_task_group() as tasks:
+    async def play() -> Evaluation:
+        engine = TransformersEngine(model, slots=TOGETHER)
         agent = StudentAgent("student", engine, chat, sampling)
+        found: dict[int, Trajectory] = {}
+        places = anyio.CapacityLimiter(TOGETHER)
 
-        async def play(index: int) -> None:
-            async with limiter:
+        async def one(index: int) -> None:
+            async with places:
                 found[index] = await run_episode(environments[index], agent, seed=seed + index)
 
-        for index in range(len(environments)):
-            tasks.start_soon(play, index)
-    return Evaluation(tuple(one for one in found if one is not None))
+        async with engine.serving(), anyio.create_task_group() as tasks:
+            for index in range(len(environments)):
+                tasks.start_soon(one, index)
+        return Evaluation(tuple(found[index] for index in range(len(environments))))
+
+    return anyio.run(play)

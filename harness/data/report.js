@@ -209,11 +209,18 @@
         check.verdict,
         el("span", "icon", icons[check.verdict]),
         el("span", "about", check.about || check.id),
-        check.detail && check.verdict !== "PASS" ? el("span", "why", check.detail) : null,
-        el("span", "meta", `${check.id} · ${check.kind}${check.guard ? " · guard" : ""}`),
+        el("span", "meta", `${check.guard ? "guard · " : ""}${check.kind}`),
+        check.detail && check.verdict !== "PASS" ? why(check) : null,
       ),
     );
     return el("div", "card", el("h2", "", "Checks", el("small", "", `${count} of ${story.checks.length} hold`)), el("ol", "checks", ...items));
+  }
+
+  function why(check) {
+    const node = el("span", "why", check.detail);
+    node.title = `${check.id}: ${check.detail}`;
+    node.addEventListener("click", () => node.classList.toggle("whole"));
+    return node;
   }
 
   // ---------------------------------------------------------------- timeline

@@ -70,22 +70,32 @@ def pieces(text: str) -> tuple[list[str], list[str]]:
 
 def found_in(wanted: Words, text: str) -> frozenset[str]:
     """The words and pairs of a query that a text has, and the single characters when it has any of these."""
-    folded, has = _folded(text)
-    found = {word for word in wanted.words if word in has or any(_alike(word, other) for other in has)}
-    found.update(pair for pair in wanted.pairs if pair in folded)
+    read = _read(text)
+    found = {word for word in wanted.words if f" {word}" in read.begins or not _stems(word).isdisjoint(read.words)}
+    found.update(pair for pair in wanted.pairs if pair in read.folded)
     if found:
-        found.update(single for single in wanted.singles if single in folded)
+        found.update(single for single in wanted.singles if single in read.folded)
     return frozenset(found)
 
 
+@dataclass(frozen=True, slots=True)
+class _Text:
+    folded: str
+    words: frozenset[str]
+    begins: str
+    """All words, each behind a space."""
+
+
 @lru_cache(maxsize=4096)
-def _folded(text: str) -> tuple[str, frozenset[str]]:
+def _read(text: str) -> _Text:
     # Kept, because every search reads the same texts again.
-    return text.casefold(), frozenset(pieces(text)[0])
+    words = pieces(text)[0]
+    return _Text(text.casefold(), frozenset(words), " " + " ".join(words))
 
 
-def _alike(word: str, other: str) -> bool:
-    return other.startswith(word) or (len(other) >= STEM and word.startswith(other))
+@lru_cache(maxsize=4096)
+def _stems(word: str) -> frozenset[str]:
+    return frozenset(word[:length] for length in range(STEM, len(word)))
 
 
 def _value(wanted: Words, found: frozenset[str]) -> float:

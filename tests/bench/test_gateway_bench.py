@@ -85,8 +85,7 @@ def payload(url: str, era: str) -> bytes:
     return tool_call(url, TOOL, ARGUMENTS, session=headers["mcp-session-id"])
 
 
-@pytest.mark.parametrize("connections", [64, 1])
-@pytest.mark.parametrize("era", ["sessionless", "session"])
+@pytest.mark.parametrize(("era", "connections"), [("sessionless", 64), ("session", 64), ("sessionless", 1)])
 def test_http_tool_calls(benchmark: Any, era: str, connections: int) -> None:
     with server("bare", era, connections) as bare, server("gateway", era, connections) as gateway:
         benchmark.pedantic(gateway.round, setup=bare.round, rounds=ROUNDS)

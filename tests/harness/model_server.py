@@ -52,7 +52,9 @@ def answer(message: dict[str, Any], finish: str = "stop") -> Said:
     """An answer with this message."""
     choice = {"index": 0, "finish_reason": finish, "message": message}
     usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-    return Said({"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage})
+    return Said(
+        {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+    )
 
 
 def refusal(status: int, message: str, headers: Mapping[str, str] | None = None, **error: Any) -> Said:
@@ -96,7 +98,7 @@ def serving() -> Iterator[ModelServer]:
         listening.bind(("127.0.0.1", 0))
         listening.listen(64)
         server.address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
-        config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(app, log_level="error", lifespan="off", date_header=False, timeout_graceful_shutdown=1)
         running = uvicorn.Server(config)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
         thread.start()

@@ -60,7 +60,9 @@ def test_synthesis_writes_a_pack_that_certifies_again(cowork: Cowork, tmp_path: 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(cowork: Cowork, tmp_path: Path) -> None:
     for name, seed in (("a", "x"), ("b", "x"), ("c", "y")):
-        ended = cowork("synth", "--count", 2, "--family", "ticket_routing", "--level", 2, "--seed", seed, "--out", tmp_path / name)
+        ended = cowork(
+            "synth", "--count", 2, "--family", "ticket_routing", "--level", 2, "--seed", seed, "--out", tmp_path / name
+        )
         assert ended.code == 0
         assert f"2 environments in {tmp_path / name}" in ended.out.replace("\n", "")
     a, b, c = ((tmp_path / name / pack.ENVIRONMENTS).read_bytes() for name in "abc")
@@ -68,7 +70,9 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(cowork: Cowor
 
 
 def test_agents_run_and_the_report_shows_what_they_scored(cowork: Cowork, mine: Path, tmp_path: Path) -> None:
-    ran = cowork("run", mine, "--agent", "oracle", "--agent", "noop", "--trials", 2, "--out", tmp_path / "run", "--json")
+    ran = cowork(
+        "run", mine, "--agent", "oracle", "--agent", "noop", "--trials", 2, "--out", tmp_path / "run", "--json"
+    )
     assert ran.code == 0
     by_agent = {row["agent"]: row for row in ran.json["agents"]}
     assert by_agent["oracle"]["score"]["value"] == 1
@@ -85,7 +89,9 @@ def test_agents_run_and_the_report_shows_what_they_scored(cowork: Cowork, mine: 
     assert not re.search(r"(src|href)=[\"']?https?://", page)  # it works without a network
 
 
-def test_the_same_command_plays_nothing_twice_and_more_trials_extend(cowork: Cowork, mine: Path, tmp_path: Path) -> None:
+def test_the_same_command_plays_nothing_twice_and_more_trials_extend(
+    cowork: Cowork, mine: Path, tmp_path: Path
+) -> None:
     first = cowork("run", mine, "--agent", "oracle", "--out", tmp_path / "run")
     assert f"coworkenv report {tmp_path / 'run'}" in first.out.replace("\n", "")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*.json")}
@@ -122,7 +128,9 @@ def test_grading_again_follows_checks_that_changed(cowork: Cowork, mine: Path, t
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_the_yaml_that_is_shown_loads_again_and_certifies(cowork: Cowork, mine: Path, tmp_path: Path, family: Any) -> None:
+def test_the_yaml_that_is_shown_loads_again_and_certifies(
+    cowork: Cowork, mine: Path, tmp_path: Path, family: Any
+) -> None:
     original = next(environment for environment in pack.load(mine) if environment.family == family.name)
     shown = cowork("env", "show", mine, "--id", original.id)
     file = tmp_path / "by-hand.yaml"

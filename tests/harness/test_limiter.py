@@ -133,14 +133,13 @@ async def test_who_is_cancelled_while_waiting_leaves_no_gap() -> None:
         async with limiter.slot():
             entered.append(number)
 
-    async with limiter.slot():
-        async with anyio.create_task_group() as group:
-            with anyio.CancelScope() as impatient:
-                group.start_soon(one, 1)
-                await anyio.wait_all_tasks_blocked()
-                impatient.cancel()
-                await one(0)
-            group.cancel_scope.cancel()
+    async with limiter.slot(), anyio.create_task_group() as group:
+        with anyio.CancelScope() as impatient:
+            group.start_soon(one, 1)
+            await anyio.wait_all_tasks_blocked()
+            impatient.cancel()
+            await one(0)
+        group.cancel_scope.cancel()
     assert entered == []
     async with anyio.create_task_group() as group:
         group.start_soon(one, 2)

@@ -467,9 +467,7 @@ async def test_the_control_plane_needs_the_admin_token_and_refuses_in_typed_json
 async def test_a_port_in_use_is_named_with_what_to_do() -> None:
     async with serving(Gateway()) as url:
         port = urlsplit(url).port or 0
-        with pytest.raises(
-            PortInUseError, match=rf"127\.0\.0\.1, port {port}: another process .* another port"
-        ):
+        with pytest.raises(PortInUseError, match=rf"127\.0\.0\.1, port {port}: another process .* another port"):
             await serve(asgi_app(Gateway()), port=port)
     for host, beyond in (("192.0.2.1", 0), ("127.0.0.1", 65536), ("no.such.host.invalid", 0)):
         with pytest.raises(ListenError, match=f"{host}, port {beyond}: cannot listen there"):
