@@ -23,7 +23,7 @@ Status = Literal["done", "failed", "invalid", "infra"]
 FaultStatus = Literal["failed", "invalid", "infra"]
 
 
-class EpisodeFault(CoworkEnvError):  # noqa: N818 - "fault" carries the blame, here as in servers.errors
+class EpisodeFault(CoworkEnvError):
     """Ends an episode with a status that is not ``done``."""
 
     def __init__(self, status: FaultStatus, who: str, message: str) -> None:

@@ -316,7 +316,7 @@ _SQL_TYPES: Mapping[str, type[sa.types.TypeEngine[Any]]] = types.MappingProxyTyp
 
 
 def _table(model: type[Record], columns: Sequence[Column], is_open: bool) -> sa.Table:
-    name = model.type_name.replace(".", "_")
+    name = model.type_name.replace(".", "$")  # no name of a service or record type holds a dollar sign
     parts: list[sa.schema.SchemaItem] = [
         sa.Column(column.name, _SQL_TYPES[column.kind], primary_key=column.name == model.key) for column in columns
     ]

@@ -18,6 +18,7 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -426,7 +427,7 @@ class World:
         return self._seq
 
     def journal(self, after: int = 0) -> list[JournalEntry]:
-        """All calls after number ``after``, in order."""
+        """All calls after number ``after``, in order; do not change what is in them."""
         rows = self._live().execute(
             "SELECT seq, at, kind, person, tool, arguments, result, error, event FROM _journal WHERE seq > ? ORDER BY seq",
             (after,),
@@ -437,8 +438,8 @@ class World:
                 at,
                 Actor(cast("ActorKind", kind), person),
                 tool,
-                from_json(arguments),
-                None if result is None else from_json(result),
+                _parsed(arguments),
+                None if result is None else _parsed(result),
                 error,
                 event,
             )
@@ -469,12 +470,14 @@ class World:
     def dump(self, name: str) -> list[JsonObject]:
         """All records of a type as JSON values (instants in ISO UTC), in the order in which they were added.
 
+        Equal rows may be one and the same object: do not change what you get.
+
         Raises:
             KeyError: No such record type.
         """
         derived = self.image.workplace.types[name]
         rows = self._live().execute(f'SELECT * FROM "{derived.table.name}" ORDER BY rowid')  # noqa: S608 - our own names
-        return [derived.decode(row).model_dump(mode="json") for row in rows]
+        return [_shown(derived, row) for row in rows]
 
     def state_hash(self) -> str:
         """A hash of all records (not of clock or journal); costs the rows changed since it was last asked for.
@@ -543,6 +546,17 @@ class World:
         if self._connection is None:
             raise WorldClosed("this workplace is closed: the episode has ended")
         return self._connection
+
+
+@lru_cache(maxsize=4096)
+def _shown(derived: RecordType, row: tuple[Any, ...]) -> JsonObject:
+    """A row as JSON values; gradings of one environment ask for the same rows again and again."""
+    return derived.decode(row).model_dump(mode="json")
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> JsonObject:
+    return from_json(text)
 
 
 def _connect(database: str) -> sqlite3.Connection:

@@ -1,7 +1,8 @@
 """Authors write environments; the synthesizer certifies what they write and keeps what holds.
 
-``Author`` is the seam: the template author needs no model and is the default; an author that asks a model writes the same plain data and faces the
-same gates. ``synthesize`` goes round families and levels until it has as many accepted environments as were asked for.
+``Author`` is the seam: the template author needs no model and is the default; an author that asks a model
+writes the same plain data and faces the same gates. ``synthesize`` goes round families and levels until it has
+as many accepted environments as were asked for.
 """
 
 from __future__ import annotations
@@ -47,14 +48,18 @@ class Synthesis:
     accepted: list[Environment] = field(default_factory=list[Environment])
     certificates: list[Certificate] = field(default_factory=list[Certificate])
     """Of the accepted environments, in their order."""
-    rejected: list[tuple[Environment, tuple[Defect, ...]]] = field(default_factory=list[tuple[Environment, tuple[Defect, ...]]])
+    rejected: list[tuple[Environment, tuple[Defect, ...]]] = field(
+        default_factory=list[tuple[Environment, tuple[Defect, ...]]]
+    )
     repaired: int = 0
     duplicates: int = 0
     seconds: float = 0.0
 
     def summary(self) -> dict[str, Any]:
         """The numbers of a pack, as ``coworkenv synth --json`` prints them."""
-        return {"accepted": len(self.accepted), "rejected": len(self.rejected)} | totals(self.certificates, self.seconds)
+        return {"accepted": len(self.accepted), "rejected": len(self.rejected)} | totals(
+            self.certificates, self.seconds
+        )
 
 
 def totals(certificates: Sequence[Certificate], seconds: float) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from synth.families.base import Family
 Advance = Callable[[int], None]
 DEMO_COUNT = 12
 DEMO_TRIALS = 3
+TASK_FILE = "task.yaml"
 PATH = click.Path(path_type=Path)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -102,9 +103,10 @@ def import_claw_eval(path: Path, out: Path, as_json: bool) -> None:
     PATH is a task folder (with task.yaml), or a folder of task folders. The MCP tools keep the names,
     descriptions and input schemas of task.yaml.
     """
-    from synth.importers.claw_eval import import_tasks, to_environment  # noqa: PLC0415 - needed here only
+    from synth.importers.claw_eval import import_task, to_environment  # noqa: PLC0415 - needed here only
 
-    tasks = import_tasks(path)
+    tasks = [import_task(folder) for folder in _task_folders(path)]
+    _make_room(out)
     environments = [to_environment(task) for task in tasks]
     for environment in environments:
         environment.validate_all()
@@ -123,6 +125,16 @@ def import_claw_eval(path: Path, out: Path, as_json: bool) -> None:
         click.echo(f"note: {warning}", err=True)
     click.echo(f"{len(environments)} environments in {out}")
     click.echo(f"serve one: coworkenv serve {out} --id {environments[0].id}")
+
+
+def _task_folders(path: Path) -> list[Path]:
+    if (path / TASK_FILE).is_file():
+        return [path]
+    folders = sorted(file.parent for file in path.glob(f"*/{TASK_FILE}"))
+    if not folders:
+        fix = f"Name a folder with {TASK_FILE} in it, or one with such folders in it."
+        raise SpecError([Problem("not_found", "", "there are no tasks here", fix)], str(path))
+    return folders
 
 
 async def _synthesize(

@@ -1,8 +1,9 @@
 """A draft: what a workflow family writes an environment into.
 
-Families read like a description of the work: add records, ask for something, say what happens meanwhile, what must hold, and how the
-oracle does it. The draft keeps the seeded streams, the ids and the wording out of their way. ``Draft.environment`` gives the result;
-nothing here decides whether it is any good (``synth.certify`` does).
+Families read like a description of the work: add records, ask for something, say what happens meanwhile, what
+must hold, and how the oracle does it. The draft keeps the seeded streams, the ids and the wording out of
+their way. ``Draft.environment`` gives the result; nothing here decides whether it is any good
+(``synth.certify`` does).
 """
 
 from __future__ import annotations
@@ -85,7 +86,13 @@ class Draft:
         return fields
 
     def mail(
-        self, sender: Person | str, to: Sequence[Person], subject: str, body: str, at: int, **fields: Any  # noqa: ANN401
+        self,
+        sender: Person | str,
+        to: Sequence[Person],
+        subject: str,
+        body: str,
+        at: int,
+        **fields: Any,  # noqa: ANN401
     ) -> str:
         """Add a message; gives its id."""
         key = self.new_id("mail")
@@ -170,13 +177,19 @@ class Draft:
     def tempt(self, operator: str, *steps: Step, instead: int | None = None) -> None:
         """Something wrong that a careless agent might do, besides or instead of an oracle step."""
         self._temptations.append(
-            {"operator": operator, "steps": [_plain(step) for step in steps]} | ({} if instead is None else {"instead": instead})
+            {"operator": operator, "steps": [_plain(step) for step in steps]}
+            | ({} if instead is None else {"instead": instead})
         )
 
-    # ------------------------------------------------------------------ the result
+    # ------------------------------------------------------------------ days and times in words
+
+    @property
+    def today(self) -> str:
+        """The principal's date when the episode begins: ``2 March 2026``."""
+        return self.date(self.graph.start)
 
     def day(self, instant: int, person: Person | None = None) -> str:
-        """An instant's date in words, in the zone of a person (the principal by default): ``Thursday, 5 March 2026``."""
+        """An instant's date, in the zone of a person (the principal by default): ``Thursday, 5 March 2026``."""
         moment = self._local(instant, person)
         return f"{moment:%A}, {moment.day} {moment:%B} {moment.year}"
 
@@ -193,7 +206,11 @@ class Draft:
         """An instant as ISO time with the offset of a person's zone."""
         return self._local(instant, person).isoformat()
 
-    def environment(self, *, services: Sequence[str], tools: Sequence[str], capabilities: Sequence[str]) -> Environment:
+    # ------------------------------------------------------------------ the result
+
+    def environment(
+        self, *, services: Sequence[str], tools: Sequence[str], capabilities: Sequence[str]
+    ) -> Environment:
         """The finished environment.
 
         Raises:

@@ -1,7 +1,8 @@
-"""The world graph: one seeded source of people, organisations, orders and money, from which every service's records are projected.
+"""The world graph: one seeded source of people, organisations and their relations.
 
-Because mail, tickets and calendar are views of the same graph, the same customer has the same contact, account manager and tier in
-all of them. Nothing here knows a workflow; families (``synth.families``) pick from it what they need.
+Every service's records are projected from it, so the same customer has the same contact, account manager and
+tier in mail, tickets and calendar. Nothing here knows a workflow; families (``synth.families``) pick from it
+what they need.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ def build_graph(seed: str, *, people: int = 14, customers: int = 6) -> WorldGrap
         )
         tier = "vip" if index < 2 else "standard"
         clients.append(Customer(name, _domain(companies, name), tier, contact, draw.choice(sales)))
-    principal = draw.choice([person for person in staff[1:] if person.department in ("Sales", "Support", "Operations")])
+    principal = draw.choice(
+        [person for person in staff[1:] if person.department in ("Sales", "Support", "Operations")]
+    )
     monday = date(2026, 3, 2) + timedelta(weeks=draw.randrange(40))
     day = monday + timedelta(days=draw.randrange(3))
     start = datetime.combine(day, time(9, draw.choice([0, 5, 10, 20])), ZoneInfo(principal.timezone))
@@ -119,7 +122,7 @@ def _staff(draw: random.Random, names: dict[str, Any], domain: str, count: int) 
         _, zone, place = draw.choices(offices, weights=[office[0] for office in offices])[0]
         department = list(departments)[(index - 1) % len(departments)] if index else "Operations"
         title = "Managing director" if index == 0 else draw.choice(departments[department])
-        manager = head if department not in leads else leads[department]
+        manager = leads.get(department, head)
         person = Person(
             email=_address(full, domain),
             name=full,

@@ -3,7 +3,7 @@
 =================  ==============================================================================
 operator           the agent ...
 =================  ==============================================================================
-``extra_reads``    looks around first
+``extra_reads``    looks around before it changes anything
 ``no_lookups``     knows where everything is
 ``reordered``      does two independent things the other way round
 ``retried``        has every change refused once, and calls again
@@ -40,8 +40,10 @@ def _extra_reads(model: Model) -> Iterator[Variant]:
         for name, tool in model.environment.exposed.items()
         if tool.effect == "read" and not tool.input_schema.get("required") and name not in triggers
     ]
-    if reads:
-        yield Variant("extra_reads", "looks around first", (*reads, *model.oracle))
+    if reads and model.writes:
+        first = model.writes[0]
+        program = (*model.oracle[:first], *reads, *model.oracle[first:])
+        yield Variant("extra_reads", "looks around before it changes anything", program)
 
 
 def _no_lookups(model: Model) -> Iterator[Variant]:
@@ -95,7 +97,9 @@ def _paraphrased(model: Model) -> Iterator[Variant]:
         model,
         "paraphrased",
         "politer words around the same facts",
-        say=lambda text: text if "?" in text else f"Sure thing. {text}\n\nLet me know if anything is unclear.",
+        say=lambda text: (
+            text if "?" in text else f"Sure thing. {text}\n\nLet me know if anything is unclear."
+        ),
         body=lambda text: f"Hello,\n\n{text}\n\nThank you and best wishes",
     )
 

@@ -1,6 +1,7 @@
 """What an author tells the certifier about an environment, beyond the environment itself.
 
-A certificate can be made for any environment; hints make it sharper. They stand in ``meta.hints`` and change nothing in an episode:
+A certificate can be made for any environment; hints make it sharper. They stand in ``meta.hints`` and change
+nothing in an episode:
 
 * ``decoys``: for a true value (an id, an address) the wrong ones that were planted to be mistaken for it;
 * ``temptations``: steps that a careless agent might add, each under the name of its mutation operator;

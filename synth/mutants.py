@@ -32,11 +32,13 @@ from typing import Any, cast
 from harness.checks import AskedCheck, OrderCheck, StatesCheck
 from harness.environment import Step
 from harness.facts import Fact, FactKind
-from synth.program import Model, Variant, distinct, refused, unbound, with_arguments
+from synth.program import Model, Variant, distinct, refused, unbound
 from synth.wording import near, slips, written_plainly
 
 SPRAYED = 40
 """Most facts that a keyword spray lists."""
+LONGEST = 800
+"""Characters of each result in which it looks for facts."""
 DELETED = 2
 """Records of a kind that ``destructive`` tries."""
 PEOPLE_ARGUMENTS = ("to", "cc", "attendees", "person", "members")
@@ -69,6 +71,8 @@ def _prefixes(model: Model) -> Iterator[Variant]:
 
 
 def _decoys(model: Model) -> Iterator[Variant]:
+    """Every decoy somewhere, and every place with a decoy; not every decoy in every place."""
+    tried: set[tuple[str, str]] = set()
     for index in model.writes:
         step = model.oracle[index]
         for true, decoys in model.hints.decoys.items():
@@ -77,7 +81,9 @@ def _decoys(model: Model) -> Iterator[Variant]:
                 for decoy in decoys
                 if (wrong := _swapped(step.arguments, true, decoy)) != step.arguments
             ]
-            for decoy, instead in confused:
+            fresh = [(decoy, instead) for decoy, instead in confused if (true, decoy) not in tried]
+            for decoy, instead in fresh or confused[:1]:
+                tried.add((true, decoy))
                 yield model.replaced("wrong_entity", f"oracle[{index}]: {decoy} for {true}", index, instead)
             for decoy, besides in confused[:1]:
                 what = f"oracle[{index}]: {decoy} besides {true}"
@@ -163,7 +169,9 @@ def _leaked(model: Model) -> Iterator[Variant]:
                 continue
             people = cast("list[object]", value)
             present = {environment.principal, *(str(person).casefold() for person in people)}
-            stranger = next((person.email for person in environment.cast if person.email not in present), None)
+            stranger = next(
+                (person.email for person in environment.cast if person.email not in present), None
+            )
             if stranger is not None:
                 what = f"oracle[{index}].arguments.{name}: {stranger} too"
                 yield model.with_arguments("leak", what, index, **{name: [*people, stranger]})
@@ -205,7 +213,7 @@ def _candidates(model: Model, kinds: Iterable[FactKind]) -> list[str]:
     """Facts that the agent read, each with a near miss, in words."""
     found: dict[Fact, str] = {}
     for trace in model.performance.traces:
-        for fact in model.facts(trace.result):
+        for fact in model.facts(trace.result[:LONGEST]):
             if fact.kind not in kinds or fact.relative or fact in found:
                 continue
             for one in (fact, near(fact)):

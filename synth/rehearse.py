@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import mcp
@@ -86,8 +85,7 @@ class _Talk:
     over: bool = False
 
     def copy(self) -> _Talk:
-        user = copy(self.user)
-        user.known = set(self.user.known)
+        user = replace(self.user, known=set(self.user.known))
         return _Talk(
             user,
             list(self.messages),

@@ -64,8 +64,6 @@ def _any_value(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
         return st.lists(_any_value(schema.get("items", {})), max_size=3)
     if kind == "object":
         return (
-            any_arguments(schema)
-            if "properties" in schema
-            else st.dictionaries(st.text(max_size=5), _JSON, max_size=3)
+            any_arguments(schema) if "properties" in schema else st.dictionaries(st.text(max_size=5), _JSON, max_size=3)
         )
     return _SCALARS.get(kind, _JSON) if isinstance(kind, str) else _JSON

@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 
 import click
-import pytest
 from click.testing import CliRunner
 
 from harness import cli, pack
@@ -27,9 +26,11 @@ PACKAGES = ("servers", "harness", "synth", "training")
 """From the ground up: each may import those before it."""
 JOINS_ALL = "harness/cli.py"
 IMPORTS_BY_NAME = {JOINS_ALL, "harness/agents/catalogue.py"}
-READS_VARIABLES: frozenset[str] = frozenset()
-"""Modules that read environment variables: none. Settings are options and arguments; what a library of a provider reads, such as
-its API key, is its own business."""
+READS_VARIABLES = {
+    "harness/agents/model.py": "tells litellm, before it is imported, not to fetch prices from the network",
+    "harness/agents/redaction.py": "finds the secrets around in order to hide them",
+}
+"""All that touches environment variables, and why. Settings are options and arguments."""
 HEAVY = ("torch", "transformers", "trl", "datasets", "accelerate", "litellm", "openai", "vllm", "matplotlib")
 SLOW_FOR_HELP = ("pydantic", "mcp", "mcp_types", "sqlalchemy", "anyio", "rich", "yaml", "starlette", *HEAVY)
 LONGEST_FILE = 500
@@ -89,16 +90,20 @@ def test_imports_point_one_way_only() -> None:
     assert not places(upward())
 
 
-def test_modules_are_imported_by_name_in_two_places_only() -> None:
-    tricks = {"import_module", "__import__", "reload", "exec", "eval", "exec_module"}
+def test_our_modules_are_imported_by_name_in_two_places_only() -> None:
+    tricks = {"import_module", "__import__", "reload", "exec", "eval", "spec_from_file_location"}
+
+    def is_foreign(node: ast.Call) -> bool:
+        first = node.args[0] if node.args else None
+        named = first.value if isinstance(first, ast.Constant) else None
+        return isinstance(named, str) and named.split(".")[0] not in PACKAGES
 
     def used() -> Iterator[tuple[str, int, str]]:
-        for path, tree in modules().items():
-            for node in ast.walk(tree):
-                name = node.name if isinstance(node, ast.alias) else name_of(node)
-                plain = isinstance(node, ast.alias | ast.Name) or name.startswith("importlib.")
-                if plain and name.split(".")[-1] in tricks and path not in IMPORTS_BY_NAME:
-                    yield path, getattr(node, "lineno", 0), name
+        for path, node in calls(*PACKAGES):
+            name = name_of(node.func)
+            plain = isinstance(node.func, ast.Name) or name.startswith("importlib.")
+            if plain and name.split(".")[-1] in tricks and path not in IMPORTS_BY_NAME and not is_foreign(node):
+                yield path, node.lineno, name
 
     assert not places(used())
 
@@ -117,7 +122,7 @@ def test_environment_variables_are_no_channel_between_parts() -> None:
 
 def test_nothing_depends_on_the_wall_clock_global_randomness_or_string_hashes() -> None:
     unsteady = re.compile(
-        r"(time\.time(_ns)?|(datetime\.)?(datetime|date)\.(now|utcnow|today)|random\.(?!Random$)\w+|hash|uuid\.uuid[14]|id)"
+        r"(time\.time(_ns)?|(datetime\.)?(datetime|date)\.(now|utcnow|today)|random\.(?!Random$)\w+|hash|uuid\.uuid[14])"
     )
     found = [
         f"{path}:{node.lineno} {name_of(node.func)}"
@@ -201,11 +206,6 @@ def test_help_answers_without_loading_the_packages() -> None:
     assert not loaded & {*SLOW_FOR_HELP, "servers", "synth", "training"}
 
 
-@pytest.mark.parametrize("code", ["import harness.serving, harness.live, servers.gateway", "import synth.cli"])
-def test_serving_and_synthesis_need_no_machine_learning(code: str) -> None:
-    assert not loaded_by(code) & {*HEAVY, "training"}
-
-
 def test_a_run_of_the_oracle_needs_no_machine_learning(tmp_path: Path) -> None:
     environments = [TICKET_ROUTING.make("architecture", 1)]
     pack.save(tmp_path / "pack", environments, {})
@@ -214,7 +214,7 @@ def test_a_run_of_the_oracle_needs_no_machine_learning(tmp_path: Path) -> None:
     assert not loaded & {*HEAVY, "training", "synth"}
 
 
-def test_importing_a_module_prints_nothing_and_reaches_for_nothing_heavy() -> None:
+def test_no_module_below_training_imports_machine_learning() -> None:
     light = [
         path.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")
         for path in modules()

@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 
 from harness import pack
-from harness.screen import console, json_option, progress_bar
+from harness.screen import json_option, progress_bar, wide_console
 from training.extras import needs_extra
 from training.models import DEFAULT_FOLDER, check_model, fetch_model
 from training.output import check_free
@@ -147,7 +147,7 @@ def grpo(path: Path, folder: Path, out: Path, *, as_json: bool, **chosen: Any) -
     table = Table("step", "mean reward", "broken episodes", "importance ratio")
     for number, entry in enumerate(history, start=1):
         table.add_row(str(number), f"{entry['reward']:.3f}", f"{entry[BROKEN]:.0f}", f"{entry[RATIO]:.4f}")
-    console().print(table)
+    wide_console().print(table)
     _tell_model(out)
 
 
@@ -176,7 +176,7 @@ def recipe(folder: Path, out: Path, *, steps: int, held_out: int, as_json: bool)
     for p in points:
         loss = "" if p.loss is None else f"{p.loss:.3f}"
         table.add_row(str(p.step), f"{p.score:.2f}", f"{p.passed:.0%}", f"{p.acted:.0%}", loss, f"{p.minutes:.1f}")
-    console().print(table)
+    wide_console().print(table)
     click.echo(f"curve: {out / 'recipe.png'}")
     _tell_model(out / "model")
 

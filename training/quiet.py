@@ -15,9 +15,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 _TALKERS = ("transformers", "datasets", "accelerate", "trl")
-_KNOWN = (
+_KNOWN: tuple[tuple[str, type[Warning]], ...] = (
     # The version of TRL is pinned for the sake of this hook, and a test holds what it does.
-    r"You are using 'rollout_func', which is an experimental feature",
+    ("You are using 'rollout_func', which is an experimental feature", UserWarning),
+    # TRL calls transformers by names that the latter gives up in version 6; nothing that a user could change.
+    (r".*gradient_checkpointing.* is deprecated and will be removed in v6", FutureWarning),
 )
 
 
@@ -33,8 +35,8 @@ def quiet_libraries() -> Generator[None]:
         logging.getLogger(name).setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            for message in _KNOWN:
-                warnings.filterwarnings("ignore", message=message, category=UserWarning)
+            for message, category in _KNOWN:
+                warnings.filterwarnings("ignore", message=message, category=category)
             yield
     finally:
         for name, level in levels.items():

@@ -97,7 +97,7 @@ def train_sft(
         trainer = SFTTrainer(
             model=cast("Any", model),
             args=config,
-            train_dataset=dataset([asdict(row) for row in rows]),
+            train_dataset=dataset([{"input_ids": row.input_ids, "labels": row.labels} for row in rows]),
             processing_class=tokenizer,
             callbacks=[StepCallback(on_step)],
         )

@@ -60,7 +60,7 @@ def arguments(scratch: Path, model: PreTrainedModel, *, steps: int, learning_rat
         "data_seed": seed,
         "use_cpu": on_cpu,
         "dataloader_pin_memory": not on_cpu,
-        "gradient_checkpointing": False,
+        "activation_checkpointing": False,
         "bf16": False,
         "logging_steps": 1,
         "save_strategy": "no",

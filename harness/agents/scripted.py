@@ -7,8 +7,9 @@ results, and words. The oracle is that with the environment's own steps; mutants
 * ``noop`` says nothing useful and stops.
 * ``read_only`` calls every reading tool that needs no arguments, and stops.
 * ``claim`` says it is all done, naming everything it could find in the request.
-* ``careless`` plays the oracle without looking: it skips every step that only reads, sends what should
-  be a draft, and says it is done. It is the demo's example of an agent that looks right in a call log.
+* ``careless`` does the oracle's work in a hurry: it goes by what it saw first, never looks again, waits for
+  nobody, sends what should be a draft, and says it is done. It is the demo's example of an agent that looks
+  right in a call log.
 """
 
 from __future__ import annotations
@@ -116,13 +117,27 @@ def _read_only(environment: Environment) -> list[Step]:
 
 def _careless(environment: Environment) -> list[Step]:
     steps: list[Step] = []
-    for step in environment.oracle:
+    looked: set[str] = set()
+    for step in _first_impression(environment):
         if step.call is None:
             steps.append(step)
-        elif step.call == "mail_create_draft":
+            continue
+        tool = environment.exposed[step.call]
+        seen_before = tool.effect == "read" and step.call in looked
+        looked.add(step.call)
+        if seen_before or tool.waits is not None:
+            continue
+        if step.call == "mail_create_draft":
             fields = ("to", "cc", "bcc", "subject", "body")
             sent = {key: value for key, value in step.arguments.items() if key in fields}
             steps.append(Step(call="mail_send", arguments=sent, bind=step.bind))
-        elif environment.exposed[step.call].effect != "read":
+        else:
             steps.append(step)
     return steps
+
+
+def _first_impression(environment: Environment) -> list[Step]:
+    """What the author says an agent would do that misses what changes meanwhile; the oracle where nothing does."""
+    hints = environment.meta.get("hints", {})
+    stale = cast("dict[str, Any]", hints).get("stale") if isinstance(hints, dict) else None
+    return [Step.model_validate(step) for step in stale] if stale else list(environment.oracle)

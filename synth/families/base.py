@@ -19,8 +19,8 @@ class Family:
     tools: tuple[str, ...]
     """The tools that the agent has; no more than the work and its temptations need."""
     capabilities: tuple[str, ...]
-    """Sub-capabilities that it exercises, by the codes of the taxonomy: A coordinate tools, B communicate across turns, C act on
-    changing state, D respect constraints."""
+    """Sub-capabilities that it exercises, by the codes of the taxonomy: A coordinate tools, B communicate
+    across turns, C act on changing state, D respect constraints."""
     levels: int
     write: Callable[[Draft], None]
     """Writes one environment of ``draft.level`` into the draft."""

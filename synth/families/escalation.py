@@ -1,9 +1,13 @@
 """Escalation: a VIP customer's ticket, across mail, tickets and directory, with an approval to obtain.
 
-The customer's mail names the problem, not the ticket. The ticket stands next to one of the same customer and one of the same problem. A
-person with the right to approve has to be found and asked, and answers some minutes later; only then does the ticketing service let anybody
-escalate. The customer is told last, and nothing internal. Harder levels add tickets, an approval that comes without notice, and a confidential
-comment that must not leak.
+The customer's mail names the problem, not the ticket. The ticket stands next to one of the same customer and
+one of the same problem. A person with the right to approve has to be found and asked, and answers some minutes
+later; only then does the ticketing service let anybody escalate. The customer is told last, and nothing
+internal. Harder levels add tickets, an approval that comes without notice, and a confidential comment that
+must not leak.
+
+What a fair agent may do besides: note something on the ticket that customers do not see; write when the ticket
+was opened; name the tickets that it left alone to the user.
 """
 
 from __future__ import annotations
@@ -32,7 +36,12 @@ class Level:
     secret: bool = False
 
 
-LEVELS = (Level(tickets=2), Level(tickets=5), Level(tickets=6, silent=True), Level(tickets=8, silent=True, secret=True))
+LEVELS = (
+    Level(tickets=2),
+    Level(tickets=5),
+    Level(tickets=6, silent=True),
+    Level(tickets=8, silent=True, secret=True),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +69,15 @@ def write(draft: Draft) -> None:
     case = _case(draft, level)
     contact = case.customer.contact
     draft.request = draft.words("request", contact=contact.name, customer=case.customer.name, word=case.word)
-    draft.rule(f"An escalation needs an approval (action status:escalated) from an approver in {case.approver.department}.")
-    draft.rule("Once it is approved: priority critical, assigned to the person with the role on_call, status escalated.")
-    draft.rule("Customers are told after that, and never what our people write internally or who works on it.")
+    draft.rule(
+        f"An escalation needs an approval (action status:escalated) from an approver in {case.approver.department}."
+    )
+    draft.rule(
+        "Once it is approved: priority critical, assigned to the person with the role on_call, status escalated."
+    )
+    draft.rule(
+        "Customers are told after that, and never what our people write internally or who works on it."
+    )
     _decides(draft, case, level)
     _oracle(draft, case)
     _checks(draft, case)
@@ -74,12 +89,23 @@ def _case(draft: Draft, level: Level) -> Case:
     me = draft.principal
     department = "Engineering" if me.email == support[0].email else "Support"
     approver = draft.graph.department(department)[0]
-    engineers = [p for p in draft.graph.people if p.email not in (me.email, approver.email) and p.department in ("Support", "Engineering")]
+    engineers = [
+        p
+        for p in draft.graph.people
+        if p.email not in (me.email, approver.email) and p.department in ("Support", "Engineering")
+    ]
     chosen = draft.draw.choice(engineers)
     engineer = draft.change(chosen, roles=[*chosen.roles, "on_call"])
     members = sorted({person.email for person in [*support, engineer, me]})
     hours = {priority: float(count) for priority, count in HOURS.items()}
-    draft.add("tickets.queue", id="SUP", name="Support", members=members, resolution_hours=hours, restricted_transitions=["escalated"])
+    draft.add(
+        "tickets.queue",
+        id="SUP",
+        name="Support",
+        members=members,
+        resolution_hours=hours,
+        restricted_transitions=["escalated"],
+    )
     word, title, problem, similar = draft.draw.choice(draft.data["problem"])
     created = draft.graph.start - draft.draw.randrange(60, 230) * 60
     number = draft.draw.randrange(120, 880)
@@ -94,7 +120,9 @@ def _case(draft: Draft, level: Level) -> Case:
         words = draft.data["other_problem"][index % 5]
         _ticket(draft, number - 10 - index, someone, words, words, created - (index + 30) * HOUR, "normal")
     contact = customer.contact
-    body = draft.words("mail", name=me.name.split()[0], problem=problem, sender=contact.name, customer=customer.name)
+    body = draft.words(
+        "mail", name=me.name.split()[0], problem=problem, sender=contact.name, customer=customer.name
+    )
     mail = draft.mail(contact, [me], draft.words("mail_subject", word=word), body, draft.graph.start - 1500)
     draft.mail(other.contact, [me], "Thank you", "All is well again, thank you.", draft.graph.start - 9000)
     draft.decoy(ticket, *wrong)
@@ -104,7 +132,9 @@ def _case(draft: Draft, level: Level) -> Case:
     return case
 
 
-def _ticket(draft: Draft, number: int, customer: Customer, title: str, problem: str, created: int, priority: str) -> str:
+def _ticket(
+    draft: Draft, number: int, customer: Customer, title: str, problem: str, created: int, priority: str
+) -> str:
     key = f"SUP-{number}"
     draft.add(
         "tickets.ticket",
@@ -151,7 +181,11 @@ def _decides(draft: Draft, case: Case, level: Level) -> None:
             {
                 "by": case.approver.email,
                 "tool": "tickets_decide_approval",
-                "arguments": {"approval_id": "$call.result.approval_id", "approve": True, "note": draft.words("approved")},
+                "arguments": {
+                    "approval_id": "$call.result.approval_id",
+                    "approve": True,
+                    "note": draft.words("approved"),
+                },
             }
         ],
     }
@@ -214,21 +248,36 @@ def _checks(draft: Draft, case: Case) -> None:
         about=f"{case.ticket} is escalated, critical, and assigned to whoever is on call",
         kind="record",
         type="tickets.ticket",
-        where={"id": case.ticket, "status": "escalated", "priority": "critical", "assignee": case.engineer.email},
+        where={
+            "id": case.ticket,
+            "status": "escalated",
+            "priority": "critical",
+            "assignee": case.engineer.email,
+        },
     )
     draft.goal(
         id="approval",
         about=f"An approver in {case.approver.department} has approved it",
         kind="record",
         type="tickets.approval",
-        where={"ticket_id": case.ticket, "approver": case.approver.email, "requested_by": me, "state": "approved"},
+        where={
+            "ticket_id": case.ticket,
+            "approver": case.approver.email,
+            "requested_by": me,
+            "state": "approved",
+        },
     )
     draft.goal(
         id="answer",
         about=f"One reply to {contact.name} and nobody else",
         kind="record",
         type="mail.message",
-        where={**answer, "to": {"same_items": [contact.email]}, "cc": {"same_items": []}, "bcc": {"same_items": []}},
+        where={
+            **answer,
+            "to": {"same_items": [contact.email]},
+            "cc": {"same_items": []},
+            "bcc": {"same_items": []},
+        },
         count={"exactly": 1},
     )
     draft.goal(
@@ -264,8 +313,18 @@ def _checks(draft: Draft, case: Case) -> None:
         about="Nothing changes but this ticket, its approval and one mail",
         kind="changes",
         allow=[
-            {"type": "tickets.ticket", "operations": ["updated"], "where": {"id": case.ticket}, "fields": TOUCHED},
-            {"type": "tickets.approval", "operations": ["created"], "where": {"ticket_id": case.ticket}, "at_most": 1},
+            {
+                "type": "tickets.ticket",
+                "operations": ["updated"],
+                "where": {"id": case.ticket},
+                "fields": TOUCHED,
+            },
+            {
+                "type": "tickets.approval",
+                "operations": ["created"],
+                "where": {"ticket_id": case.ticket},
+                "at_most": 1,
+            },
             {"type": "mail.message", "operations": ["created"], "where": {"sender": me}, "at_most": 1},
             {"type": "mail.copy", "operations": ["created"], "where": {"owner": me}, "at_most": 1},
         ],

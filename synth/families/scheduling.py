@@ -56,14 +56,21 @@ def write(draft: Draft) -> None:
     if namesake is not None:
         names[0] = others[0].name.split()[0]
     people = " and ".join(names)
-    draft.request = draft.words("request", minutes=MINUTES, title=title, people=people, day=draft.day(slots[3]))
-    draft.rule("Calendars change during the day. Look again right before you book, and never book over somebody's appointment.")
+    draft.request = draft.words(
+        "request", minutes=MINUTES, title=title, people=people, day=draft.day(slots[3])
+    )
+    draft.rule(
+        "Calendars change during the day. Look again right before you book, and never book over somebody's appointment."
+    )
     draft.rule("If it is not clear who is meant, ask your user before you invite anybody.")
 
     _oracle(draft, others, namesake, slots, title)
     final_title = _correction(draft, level, others, slots, title)
     _checks(draft, others, namesake, slots, final_title)
-    stale = {draft.iso(slots[3]): draft.iso(slots[1]), draft.iso(slots[3] + MINUTES * 60): draft.iso(slots[2])}
+    stale = {
+        draft.iso(slots[3]): draft.iso(slots[1]),
+        draft.iso(slots[3] + MINUTES * 60): draft.iso(slots[2]),
+    }
     draft.stale = [_rebooked(step, stale) for step in draft.oracle]
     for true, wrong in stale.items():
         draft.decoy(true, wrong)
@@ -113,7 +120,9 @@ def _fill_calendars(draft: Draft, everyone: list[Person], slots: list[int], day:
     people = [person for person in draft.graph.people if person not in everyone] + everyone
     for number in range(level.noise):
         owner = people[number % len(people)]
-        elsewhere = draft.graph.at(day + 1 + number % 3 if owner in everyone else day, f"{9 + number % 7:02d}:00")
+        elsewhere = draft.graph.at(
+            day + 1 + number % 3 if owner in everyone else day, f"{9 + number % 7:02d}:00"
+        )
         draft.appointment(owner, draft.words("busy"), elsewhere, elsewhere + length)
     # Looks like a conflict at the right time, but does not take any: shown as free.
     draft.appointment(everyone[-1], "Optional: coffee", slots[3], slots[3] + length, busy=False)
@@ -138,23 +147,33 @@ def _changes_silently(draft: Draft, person: Person, slot: int) -> str:
             ],
         }
     )
-    return draft.appointment(draft.principal, draft.words("busy"), slot + 30 * 24 * 3600, slot + 30 * 24 * 3600 + 1800)
+    return draft.appointment(
+        draft.principal, draft.words("busy"), slot + 30 * 24 * 3600, slot + 30 * 24 * 3600 + 1800
+    )
 
 
 def _namesake(draft: Draft, person: Person) -> Person:
     given = person.name.split()[0]
     families = data("people.yaml")["family"]
     family = draft.draw.choice([name for name in families if name != person.name.split()[-1]])
-    department = draft.draw.choice([name for name in ("Finance", "Sales", "Product") if name != person.department])
+    department = draft.draw.choice(
+        [name for name in ("Finance", "Sales", "Product") if name != person.department]
+    )
     email = f"{given.lower()}.{family.lower()}@{draft.graph.domain}"
     namesake = Person(
-        email=email, name=f"{given} {family}", title="Specialist", department=department, timezone=person.timezone
+        email=email,
+        name=f"{given} {family}",
+        title="Specialist",
+        department=department,
+        timezone=person.timezone,
     )
     draft.cast.append(namesake)
     return namesake
 
 
-def _oracle(draft: Draft, others: list[Person], namesake: Person | None, slots: list[int], title: str) -> None:
+def _oracle(
+    draft: Draft, others: list[Person], namesake: Person | None, slots: list[int], title: str
+) -> None:
     if namesake is not None:
         given = others[0].name.split()[0]
         draft.call("directory_search", query=given)
@@ -187,7 +206,9 @@ def _oracle(draft: Draft, others: list[Person], namesake: Person | None, slots: 
         attendees=emails,
     )
     names = " and ".join(person.name for person in others)
-    draft.say(draft.words("report", title=title, people=names, day=draft.day(slots[3]), time=draft.clock(slots[3])))
+    draft.say(
+        draft.words("report", title=title, people=names, day=draft.day(slots[3]), time=draft.clock(slots[3]))
+    )
 
 
 def _correction(draft: Draft, level: Level, others: list[Person], slots: list[int], title: str) -> str:
@@ -200,7 +221,9 @@ def _correction(draft: Draft, level: Level, others: list[Person], slots: list[in
     return other
 
 
-def _checks(draft: Draft, others: list[Person], namesake: Person | None, slots: list[int], title: str) -> None:
+def _checks(
+    draft: Draft, others: list[Person], namesake: Person | None, slots: list[int], title: str
+) -> None:
     begins, ends = draft.iso(slots[3]), draft.iso(slots[3] + MINUTES * 60)
     invited = {f"attendees[{len(others)}]": {"present": False}}
     draft.goal(
@@ -256,7 +279,10 @@ def _checks(draft: Draft, others: list[Person], namesake: Person | None, slots: 
 def _rebooked(step: Step, times: dict[str, str]) -> Step:
     if step.call != "calendar_create_event":
         return step
-    moved = {name: times.get(value, value) if isinstance(value, str) else value for name, value in step.arguments.items()}
+    moved = {
+        name: times.get(value, value) if isinstance(value, str) else value
+        for name, value in step.arguments.items()
+    }
     return step.model_copy(update={"arguments": moved})
 
 

@@ -1,7 +1,8 @@
-"""Ticket routing: give one customer's ticket to a colleague. Two tools, two calls: a surface that fits a very small student.
+"""Ticket routing: give one customer's ticket to a colleague.
 
-The service is a declared one, given as data beside the wording. The whole list is one short answer, so the work is to copy the right id out of
-it. Harder levels make the list longer.
+Two tools, two calls: a surface that fits a very small student. The service is a declared one, given as data
+beside the wording. The whole list is one short answer, so the work is to copy the right id out of it. Harder
+levels make the list longer.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ def write(draft: Draft) -> None:
     """Write one environment."""
     count = TICKETS[draft.level - 1]
     customers = draft.draw.sample(draft.graph.customers, count)
-    colleague = draft.draw.choice([person for person in draft.graph.people if person.email != draft.principal.email])
+    colleague = draft.draw.choice(
+        [person for person in draft.graph.people if person.email != draft.principal.email]
+    )
     numbers = draft.draw.sample(range(100, 1000), count)
     draft.declare(draft.data["service"])
-    for number, customer, about in zip(numbers, customers, draft.draw.sample(draft.data["about"], count), strict=True):
+    for number, customer, about in zip(
+        numbers, customers, draft.draw.sample(draft.data["about"], count), strict=True
+    ):
         draft.add("desk.ticket", id=f"T-{number}", customer=customer.name, about=about)
     ticket, others = f"T-{numbers[0]}", [f"T-{number}" for number in numbers[1:]]
     draft.request = draft.words("request", customer=customers[0].name, person=colleague.name)
@@ -42,7 +47,9 @@ def write(draft: Draft) -> None:
         id="nothing-else",
         about="Nothing changes but the owner of this ticket",
         kind="changes",
-        allow=[{"type": "desk.ticket", "operations": ["updated"], "where": {"id": ticket}, "fields": ["owner"]}],
+        allow=[
+            {"type": "desk.ticket", "operations": ["updated"], "where": {"id": ticket}, "fields": ["owner"]}
+        ],
     )
 
 

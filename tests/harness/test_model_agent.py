@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,10 +11,11 @@ import anyio
 import pytest
 
 from harness.agents.limiter import Limiter
-from harness.agents.model import ModelAgent
+from harness.agents.model import ModelAgent, load_litellm
 from harness.environment import Environment
 from harness.episode import run_episode
 from harness.trajectory import Trajectory
+from servers.errors import CoworkEnvError
 from synth.families.ticket_routing import TICKET_ROUTING
 from tests.harness.model_server import (
     ModelServer,
@@ -57,12 +59,14 @@ class Pauses:
         await anyio.lowlevel.checkpoint()
 
 
-def play(environment: Environment, address: str, pauses: Pauses | None = None, **settings: Any) -> Trajectory:
+def play(
+    environment: Environment, address: str, pauses: Pauses | None = None, model: str = "openai/m", **settings: Any
+) -> Trajectory:
     pauses = pauses or Pauses()
 
     async def episode() -> Trajectory:
         agent = ModelAgent(
-            "model", "openai/m", api_base=address, api_key=KEY, clock=pauses.clock, sleep=pauses.sleep, **settings
+            "model", model, api_base=address, api_key=KEY, clock=pauses.clock, sleep=pauses.sleep, **settings
         )
         try:
             return await run_episode(environment, agent, seed=7)
@@ -373,3 +377,33 @@ def test_many_episodes_share_one_model_without_mixing_their_conversations(
     assert sorted(trajectory.trial for trajectory in done) == list(range(12))
     assert sorted(request["seed"] for request in server.requests) == list(range(12))
     assert all(trajectory.status == "done" for trajectory in done)
+
+
+@pytest.mark.parametrize("model", ["nosuchprovider/m", "m", "openai/"])
+def test_a_model_that_litellm_does_not_know_is_infra(server: ModelServer, environment: Environment, model: str) -> None:
+    server.says(refusal(404, "no such model"))
+    trajectory = play(environment, server.address, model=model)
+    assert trajectory.status == "infra"
+    assert "Check the model's name" in trajectory.reason
+
+
+def test_prices_that_are_known_are_added_up(server: ModelServer, environment: Environment) -> None:
+    server.says(*solution(environment))
+    prices = {"input_cost_per_token": 1e-6, "output_cost_per_token": 5e-6}
+    trajectory = play(environment, server.address, extra=prices)
+    assert trajectory.usage["cost"] == pytest.approx(3 * (100 * 1e-6 + 10 * 5e-6))
+
+
+def test_litellm_reads_its_own_prices_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LITELLM_LOCAL_MODEL_COST_MAP", raising=False)
+    load_litellm()
+    assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "False")
+    load_litellm()
+    assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "False"
+
+
+def test_without_litellm_the_agent_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(CoworkEnvError, match=r"pip install 'coworkenv\[models\]'"):
+        ModelAgent("model", "openai/m")

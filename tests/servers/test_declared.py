@@ -18,9 +18,7 @@ from servers.image import workplace
 from tests.any_arguments import any_arguments
 from tests.support import NORA, OMAR, act, desk, office, over_mcp
 
-SPEC: dict[str, Any] = yaml.safe_load(
-    (Path(__file__).parents[1] / "data" / "claims_service.yaml").read_text("utf-8")
-)
+SPEC: dict[str, Any] = yaml.safe_load((Path(__file__).parents[1] / "data" / "claims_service.yaml").read_text("utf-8"))
 RECORDS: dict[str, list[dict[str, Any]]] = {
     "claims.claim": [
         {
@@ -303,14 +301,10 @@ def test_records_are_checked_like_those_of_any_service() -> None:
     with pytest.raises(SpecError, match=r"records\.claims\.claim\[0\]\.state"):
         office([declared_service(spec())], wrong)
     wrong["claims.claim"][0]["state"] = "draft"
-    with pytest.raises(
-        SpecError, match=r"records\.claims\.reminder\[0\]\.claim_id: there is no claims\.claim 'B'"
-    ):
+    with pytest.raises(SpecError, match=r"records\.claims\.reminder\[0\]\.claim_id: there is no claims\.claim 'B'"):
         office([declared_service(spec())], wrong)
     late = {
-        "claims.claim": [
-            {"claim_id": "A", "title": "x", "amount": 1, "begins": "2026-03-02", "ends": "2026-03-01"}
-        ]
+        "claims.claim": [{"claim_id": "A", "title": "x", "amount": 1, "begins": "2026-03-02", "ends": "2026-03-01"}]
     }
     with pytest.raises(SpecError, match=r"records\.claims\.claim\[0\]\.ends: lies before begins"):
         office([declared_service(spec())], late)

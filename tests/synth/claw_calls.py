@@ -3,13 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
 from servers.declared.spec import EntitySpec, ServiceSpec, ToolSpec
-from synth.importers.claw_eval import ImportedTask
+from servers.desk import Desk, agent_desk
+from servers.world import World
+from synth.importers.claw_eval import ImportedTask, import_task, to_environment
+from tests.any_arguments import any_arguments
 
 DAY = "2026-03-10"
 PERSON = "first@example.com"
+
+
+@lru_cache(maxsize=64)
+def read(folder: Path) -> ImportedTask:
+    """A task, read once for all tests; nothing changes it."""
+    return import_task(folder)
+
+
+def open_desk(task: ImportedTask) -> Desk:
+    """The agent's desk in a fresh world of a task."""
+    environment = to_environment(task)
+    return agent_desk(World.open(environment.image), environment.exposed)
+
+
+def ask(desk: Desk, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Call a tool that has to succeed; gives its result."""
+    result = desk.call(tool, arguments)
+    assert result.ok, result.text
+    assert result.value is not None
+    return result.value
+
+
+def refuse(desk: Desk, tool: str, **arguments: Any) -> str:
+    """Call a tool that has to refuse; gives its words."""
+    result = desk.call(tool, arguments)
+    assert not result.ok, result.text
+    return result.text
+
+
+def call_at_random(task: ImportedTask, data: st.DataObject) -> None:
+    """A broken tool raises ServiceFault here; a refusal is an answer."""
+    desk = open_desk(task)
+    tools = [tool for _, tool in tools_of(task)]
+    for _ in range(8 if tools else 0):
+        tool = data.draw(st.sampled_from(tools))
+        arguments = data.draw(any_arguments(tool.input_schema))
+        desk.call(tool.name, arguments)
 
 
 def tools_of(task: ImportedTask) -> Iterator[tuple[ServiceSpec, ToolSpec]]:
@@ -24,9 +68,7 @@ def entity_of(service: ServiceSpec, tool: ToolSpec) -> EntitySpec:
     return next(entity for entity in service.entities if entity.name == tool.does.entity)  # type: ignore[union-attr]
 
 
-def valid_arguments(
-    task: ImportedTask, service: ServiceSpec, tool: ToolSpec, *, all_arguments: bool
-) -> dict[str, Any]:
+def valid_arguments(task: ImportedTask, service: ServiceSpec, tool: ToolSpec, *, all_arguments: bool) -> dict[str, Any]:
     """Arguments that fit the schema and name records that exist."""
     required = tool.input_schema.get("required", [])
     return {
@@ -36,9 +78,7 @@ def valid_arguments(
     }
 
 
-def _value(
-    task: ImportedTask, service: ServiceSpec, tool: ToolSpec, name: str, schema: dict[str, Any]
-) -> Any:
+def _value(task: ImportedTask, service: ServiceSpec, tool: ToolSpec, name: str, schema: dict[str, Any]) -> Any:
     target = getattr(tool.does, "target", None)
     entity = entity_of(service, tool)
     if target is not None and target.argument == name:

@@ -92,9 +92,7 @@ def import_task(path: Path) -> ImportedTask:
         tools=tuple(entry.name for entry in _once(task.tools, warnings)),
         request=task.prompt.text,
         language=task.prompt.language,
-        rules=(user.system_prompt_suffix.strip(),)
-        if user.enabled and user.system_prompt_suffix.strip()
-        else (),
+        rules=(user.system_prompt_suffix.strip(),) if user.enabled and user.system_prompt_suffix.strip() else (),
         max_turns=task.environment.max_turns,
         timeout_seconds=task.environment.timeout_seconds,
         persona=user.persona if user.enabled else "",
@@ -114,9 +112,7 @@ def _once(entries: list[ToolEntry], warnings: list[Problem]) -> list[ToolEntry]:
     for entry in entries:
         if entry.name in kept:
             warnings.append(
-                Problem(
-                    "duplicate_name", f"tools.{entry.name}", "the tool is declared twice, the first counts"
-                )
+                Problem("duplicate_name", f"tools.{entry.name}", "the tool is declared twice, the first counts")
             )
         kept.setdefault(entry.name, entry)
     return list(kept.values())

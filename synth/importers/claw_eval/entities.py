@@ -83,11 +83,7 @@ class Entity:
 
     def texts(self) -> list[str]:
         """The fields that hold text."""
-        return [
-            name
-            for name, spec in self.fields.items()
-            if spec.type in {"string", "any"} and spec.format is None
-        ]
+        return [name for name, spec in self.fields.items() if spec.type in {"string", "any"} and spec.format is None]
 
     def spec(self) -> EntitySpec:
         """The finished entity."""
@@ -151,11 +147,7 @@ def entity_from(
     entity = Entity(name, key, words, _keyed(records, key, name, where, warnings))
     names = dict.fromkeys(name for record in entity.records for name in record)
     for field_name in names:
-        if (
-            field_name != key
-            and is_field_name(field_name)
-            and not _differs_in_case(field_name, entity.fields)
-        ):
+        if field_name != key and is_field_name(field_name) and not _differs_in_case(field_name, entity.fields):
             entity.fields[field_name] = _field(field_name, entity.records, vocabulary())
     entity.fields.pop(key, None)
     if not entity.records:
@@ -180,9 +172,7 @@ def _is_unique(key: str, records: Sequence[JsonObject]) -> bool:
     return len(set(values)) == len(values) and all(record.get(key) for record in records)
 
 
-def _keyed(
-    records: Sequence[JsonObject], key: str, name: str, where: str, warnings: list[Problem]
-) -> list[JsonObject]:
+def _keyed(records: Sequence[JsonObject], key: str, name: str, where: str, warnings: list[Problem]) -> list[JsonObject]:
     taken: set[str] = set()
     result: list[JsonObject] = []
     numbered = not any(key in record for record in records)
@@ -190,9 +180,7 @@ def _keyed(
         value = record.get(key)
         text = str(value) if isinstance(value, str | int) and str(value) else f"{name}-{number}"
         if not numbered and (not isinstance(value, str) or not value):
-            warnings.append(
-                Problem("odd_key", f"{where}[{number - 1}].{key}", f"expected an id, read as {text!r}")
-            )
+            warnings.append(Problem("odd_key", f"{where}[{number - 1}].{key}", f"expected an id, read as {text!r}"))
         copy = 2
         unique = text
         while unique in taken:

@@ -130,9 +130,7 @@ def find_fixtures(
     """
     own = sorted(path for path in (folder / "fixtures").rglob("*") if path.is_file())
     for place in _places(folder, service, named, usual, own):
-        found = [
-            path for path in place if path.suffix.lower() in endings and _inside(path, folder.parent.parent)
-        ]
+        found = [path for path in place if path.suffix.lower() in endings and _inside(path, folder.parent.parent)]
         if found:
             return found
     return []
@@ -196,9 +194,7 @@ def load_texts(paths: Sequence[Path], folder: Path, where: str, warnings: list[P
         try:
             text = path.read_bytes()[:LARGEST_TEXT].decode("utf-8", errors="replace")
         except OSError as error:
-            warnings.append(
-                Problem("unreadable_fixture", where, f"{path.name} cannot be read: {error.strerror}")
-            )
+            warnings.append(Problem("unreadable_fixture", where, f"{path.name} cannot be read: {error.strerror}"))
             continue
         name = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
         records.append({"path": name, "text": text})

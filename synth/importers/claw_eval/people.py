@@ -32,9 +32,7 @@ def principal_of(mails: Records, contacts: Records, words: Vocabulary) -> str:
     return f"{local}@{max(homes, key=lambda name: (homes[name], name)) if homes else home}"
 
 
-def cast_of(
-    principal: str, timezone: str, mails: Records, contacts: Records, words: Vocabulary
-) -> tuple[Person, ...]:
+def cast_of(principal: str, timezone: str, mails: Records, contacts: Records, words: Vocabulary) -> tuple[Person, ...]:
     """Everybody with a mail address, the principal first."""
     home = principal.rpartition("@")[2]
     known = {str(contact.get("email")): contact for contact in contacts}

@@ -28,9 +28,7 @@ def find(store: Store, entry: ToolEntry, entity: Entity, verb: Verb) -> FindOper
     first = {meaning: name for name, meaning in reversed(meanings.items())}
     query, limit, days = first.get("query"), first.get("limit"), first.get("days")
     if query is None and verb == "search":
-        query = next(
-            (name for name in required(entry) if name in arguments and entity.exact(name) is None), None
-        )
+        query = next((name for name in required(entry) if name in arguments and entity.exact(name) is None), None)
     filters: list[FilterSpec] = []
     ignore: list[str] = []
     for name, schema in arguments.items():
@@ -66,9 +64,7 @@ def find(store: Store, entry: ToolEntry, entity: Entity, verb: Verb) -> FindOper
     )
 
 
-def _filter(
-    store: Store, entity: Entity, name: str, schema: JsonObject, days: str | None
-) -> FilterSpec | None:
+def _filter(store: Store, entity: Entity, name: str, schema: JsonObject, days: str | None) -> FilterSpec | None:
     words = store.vocabulary
     meaning = words.meaning_of.get(name)
     own = entity.exact(name)

@@ -125,9 +125,7 @@ def _service(
         entities=[entity.spec() for entity in store.entities.values()],
         tools=specs,
     )
-    records = {
-        f"{name}.{entity.name}": entity.records for entity in store.entities.values() if entity.records
-    }
+    records = {f"{name}.{entity.name}": entity.records for entity in store.entities.values() if entity.records}
     return _mended(spec, warnings), records
 
 
@@ -207,11 +205,7 @@ def _named(entry: ServiceEntry, variables: Sequence[str]) -> list[str]:
     """The fixture paths in a service's environment: of these variables, or of all that look like one."""
     if variables:
         return [str(entry.env[name]) for name in variables if name in entry.env]
-    return [
-        str(value)
-        for name, value in entry.env.items()
-        if "FIXTURE" in name.upper() or "fixtures/" in str(value)
-    ]
+    return [str(value) for name, value in entry.env.items() if "FIXTURE" in name.upper() or "fixtures/" in str(value)]
 
 
 def _noun(tools: Sequence[ToolEntry], words: Vocabulary) -> str:
@@ -219,9 +213,7 @@ def _noun(tools: Sequence[ToolEntry], words: Vocabulary) -> str:
     for verbs in (("list", "search"), ("get",), ("update", "delete", "transition", "create")):
         for tool in tools:
             tokens = tool.name.casefold().split("_")
-            at = next(
-                (index for index, token in enumerate(tokens) if words.verb_of.get(token) in verbs), None
-            )
+            at = next((index for index, token in enumerate(tokens) if words.verb_of.get(token) in verbs), None)
             if at is not None and tokens[at + 1 :]:
                 noun = singular("_".join(tokens[at + 1 :]))
                 if re.fullmatch(r"[a-z][a-z0-9_]*", noun):

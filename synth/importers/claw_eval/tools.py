@@ -66,9 +66,7 @@ def _text_tool(store: Store, entry: ToolEntry) -> ToolSpec:
 
 
 def _tool(entry: ToolEntry, does: Operation) -> ToolSpec:
-    return ToolSpec(
-        name=entry.name, description=entry.description, input_schema=entry.input_schema, does=does
-    )
+    return ToolSpec(name=entry.name, description=entry.description, input_schema=entry.input_schema, does=does)
 
 
 def is_action(store: Store, entry: ToolEntry) -> bool:
@@ -215,15 +213,8 @@ def _with_related(store: Store, does: Operation) -> Operation:
             related.append(RelatedSpec(name=shown, entity=name, field=link))
     gathered = entity.words.gathered
     source = None if gathered is None else store.entities[gathered.from_]
-    if (
-        source is not None
-        and gathered is not None
-        and gathered.by in source.fields
-        and does.operation == "get"
-    ):
+    if source is not None and gathered is not None and gathered.by in source.fields and does.operation == "get":
         hidden = {*source.words.detail, *source.words.hidden}
         show = [source.key, *(name for name in source.fields if name not in hidden)]
-        related.append(
-            RelatedSpec(name=plural(source.name), entity=source.name, field=gathered.by, show=show)
-        )
+        related.append(RelatedSpec(name=plural(source.name), entity=source.name, field=gathered.by, show=show))
     return does.model_copy(update={"related": related}) if related else does

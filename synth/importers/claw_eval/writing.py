@@ -35,9 +35,7 @@ def create(store: Store, entry: ToolEntry, entity: Entity, plan: Plan) -> Create
             placed = entity.need(name, _type_of(entity, name, source))
             if placed is not None:
                 values.setdefault(placed, source)
-    return CreateOperation(
-        operation="append" if plan.verb == "append" else "create", entity=entity.name, set=values
-    )
+    return CreateOperation(operation="append" if plan.verb == "append" else "create", entity=entity.name, set=values)
 
 
 def _type_of(entity: Entity, name: str, source: ValueSpec) -> FieldType:
