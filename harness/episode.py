@@ -15,13 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import anyio
 import anyio.to_thread
 import mcp
 import mcp_types
-from pydantic_core import from_json, to_json
 
 from harness.agents.base import Agent, AgentTurn, Briefing, Session, Usage
 from harness.checks import CheckResult
@@ -45,7 +43,7 @@ from servers.desk import Desk, agent_desk
 from servers.errors import ServiceFault
 from servers.journal import RowChange
 from servers.mcp_server import desk_server
-from servers.records import iso_utc
+from servers.records import RecordType, iso_utc
 from servers.world import World
 
 MCP_VERSION = "2026-07-28"
@@ -300,6 +298,7 @@ def journal_records(world: World) -> list[JournalRecord]:
     changes: dict[int, list[RowChange]] = {}
     for change in world.row_changes():
         changes.setdefault(change.call, []).append(change)
+    types = world.image.workplace.types
     return [
         JournalRecord(
             seq=entry.seq,
@@ -310,7 +309,7 @@ def journal_records(world: World) -> list[JournalRecord]:
             arguments=entry.arguments,
             error=entry.error,
             event=entry.event,
-            changes=[_change_record(change) for change in changes.get(entry.seq, ())],
+            changes=[_change_record(change, types[change.type]) for change in changes.get(entry.seq, ())],
         )
         for entry in world.journal()
     ]
@@ -327,7 +326,7 @@ def _check_record(found: CheckResult) -> CheckRecord:
     )
 
 
-def _change_record(change: RowChange) -> ChangeRecord:
+def _change_record(change: RowChange, derived: RecordType) -> ChangeRecord:
     before, after = change.before, change.after
     if before is not None and after is not None:
         names = change.fields
@@ -337,13 +336,9 @@ def _change_record(change: RowChange) -> ChangeRecord:
         type=change.type,
         key=change.key,
         operation=change.operation,
-        before=_plain(before),
-        after=_plain(after),
+        before=None if before is None else derived.shown(before),
+        after=None if after is None else derived.shown(after),
     )
-
-
-def _plain(values: dict[str, Any] | None) -> dict[str, Any] | None:
-    return None if values is None else from_json(to_json(values))
 
 
 def messages_of(trajectory: Trajectory) -> Sequence[Message]:

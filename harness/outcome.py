@@ -15,7 +15,6 @@ from typing import Any
 
 from harness.messages import Message
 from servers.journal import JournalEntry, RowChange, net_changes
-from servers.records import iso_utc
 from servers.world import World
 
 JsonObject = dict[str, Any]
@@ -65,11 +64,8 @@ class Outcome:
 
     def shown(self, change: RowChange) -> JsonObject:
         """The row of a change as checks see it: the new one, for a deletion the old one."""
-        row = dict(change.after if change.after is not None else change.before or {})
-        for column in self.world.image.workplace.types[change.type].columns:
-            if column.kind == "instant" and row.get(column.name) is not None:
-                row[column.name] = iso_utc(row[column.name])
-        return row
+        row = change.after if change.after is not None else change.before or {}
+        return self.world.image.workplace.types[change.type].shown(row)
 
     @cached_property
     def said(self) -> list[str]:

@@ -57,7 +57,16 @@ def save(directory: Path, environments: Sequence[Environment], facts: dict[str, 
 
 def to_yaml(environment: Environment) -> str:
     """An environment as people read and edit it."""
-    return yaml.safe_dump(environment.dump(), sort_keys=False, allow_unicode=True, width=110)
+    return yaml.dump(environment.dump(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Puts texts with rare line ends between double quotes; they would not be read back as they were."""
+
+    def represent_scalar(self, tag: str, value: Any, style: str | None = None) -> yaml.ScalarNode:  # noqa: ANN401 - PyYAML's
+        if any(end in value for end in "\x85\u2028\u2029"):
+            style = '"'
+        return super().represent_scalar(tag, value, style=style)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _read(path: Path) -> Iterator[Environment]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from servers.errors import Problem, SpecError, suggest
 from servers.matching import FieldsMatcher, compile_fields
@@ -47,7 +47,10 @@ def _show_duration(seconds: int) -> str:
 
 
 Duration = Annotated[
-    int, BeforeValidator(parse_duration), PlainSerializer(_show_duration, return_type=str, when_used="json")
+    int,
+    BeforeValidator(parse_duration),
+    PlainSerializer(_show_duration, return_type=str, when_used="json"),
+    WithJsonSchema({"type": ["string", "integer"]}),
 ]
 
 

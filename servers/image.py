@@ -222,6 +222,8 @@ def _validated(
             grouped[name][key] = record
     if not problems:
         problems += dangling(grouped)
+    # Services may follow ids once all of them lead somewhere.
+    if not problems:
         for service in compiled.services:
             if service.check is not None:
                 problems += service.check(grouped, start)

@@ -185,6 +185,11 @@ class RecordType:
             plain.update(record.__pydantic_extra__)
         return plain
 
+    def shown(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields of a change as files and checks have them: instants as ISO time in UTC."""
+        times = [column.name for column in self.columns if column.kind == "instant"]
+        return {**values, **{name: iso_utc(values[name]) for name in times if values.get(name) is not None}}
+
     def column(self, field: str) -> Column | None:
         """The column of a field, or None for a key that this type does not declare."""
         index = self.position.get(field)

@@ -2,7 +2,7 @@
 
 * ``World.call`` is the door. Agent, user, coworker and event use it alike: clock, rights, validation, transaction,
   journal.
-* ``get``, ``select``, ``insert``, ``update``, ``delete`` are for services, inside a call.
+* ``servers.store.Store``, which it extends, holds the records that services read and write inside a call, and the log.
 * ``advance`` and ``end_turn`` move time; due events fire in order.
 * ``fork`` and ``freeze`` copy the whole of it; ``changes``, ``journal`` and ``state_hash`` tell what happened.
 
@@ -13,28 +13,22 @@ world lives in a file and survives the process.
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from pydantic_core import from_json, to_json
 
 from servers.bindings import BindingError, resolve
-from servers.errors import CoworkEnvError, ServiceFault, ToolError, WorldClosed, suggest
+from servers.errors import CoworkEnvError, ServiceFault, ToolError, suggest
 from servers.events import EventSpec
-from servers.image import HASH_BITS, Image, hash_row, row_text
-from servers.journal import Actor, ActorKind, JournalEntry, RowChange, argument_text, net_changes
-from servers.people import Person
-from servers.records import Record, RecordType, record_type
-from servers.sql import Query, Statement
+from servers.image import Image
+from servers.journal import Actor, argument_text
+from servers.store import Store
 from servers.tools import Call, JsonObject, Tool
-
-R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,37 +57,20 @@ class Mark:
     hashed: int
 
 
-class World:
+class World(Store):
     """One live workplace."""
 
-    __slots__ = (
-        "_connection",
-        "_event",
-        "_hash",
-        "_hashed",
-        "_marks",
-        "_next_due",
-        "_seq",
-        "image",
-        "now",
-        "people",
-        "turn",
-    )
+    __slots__ = ("_event", "_marks", "_next_due", "now", "turn")
 
     def __init__(self, image: Image, connection: sqlite3.Connection) -> None:
         """A world at the very beginning of ``image``, kept in ``connection``; use ``open``."""
-        self.image = image
-        self.people: Mapping[str, Person] = image.people
+        super().__init__(image, connection)
         self.now = image.start
         """Simulated time, seconds since 1970 UTC."""
         self.turn = 0
         """Turns of the agent that have ended."""
-        self._connection: sqlite3.Connection | None = connection
-        self._seq = 0
         self._event: str | None = None
         self._next_due = image.next_due
-        self._hash = image.records_hash
-        self._hashed = 0
         self._marks = 0
 
     @classmethod
@@ -108,8 +85,9 @@ class World:
             image.copy_into(connection)
             return cls(image, connection)
         known = path.exists()
-        connection = _connect(str(path))
+        connection: sqlite3.Connection | None = None
         try:
+            connection = _connect(str(path))
             if known:
                 _same_image(connection, image, path)
             else:
@@ -119,7 +97,8 @@ class World:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
         except sqlite3.Error as error:
-            connection.close()
+            if connection is not None:
+                connection.close()
             raise CoworkEnvError(
                 f"{path}: cannot keep a world there ({error}). Name a writable file or directory."
             ) from None
@@ -310,192 +289,6 @@ class World:
             connection.execute("UPDATE _notices SET taken = 1 WHERE taken = 0")
         return [cast("str", text) for (text,) in rows]
 
-    # ------------------------------------------------------------------ records, for services
-
-    def get(self, model: type[R], key: str) -> R | None:
-        """The record with this key, or None."""
-        derived = record_type(model)
-        row = self._live().execute(derived.get_sql, (key,)).fetchone()
-        return None if row is None else cast("R", derived.decode(row))
-
-    def select(self, query: Query[R], **params: Any) -> list[R]:  # noqa: ANN401 - values of any column type
-        """All records that a query selects."""
-        decode = record_type(query.model).decode
-        rows = self._live().execute(*query.compile(params)).fetchall()
-        return [cast("R", decode(row)) for row in rows]
-
-    def first(self, query: Query[R], **params: Any) -> R | None:  # noqa: ANN401
-        """The first record that a query selects, or None."""
-        row = self._live().execute(*query.compile(params)).fetchone()
-        return None if row is None else cast("R", record_type(query.model).decode(row))
-
-    def rows(self, statement: Statement, **params: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401
-        """Plain rows of any statement."""
-        return self._live().execute(*statement.compile(params)).fetchall()
-
-    def insert(self, record: Record) -> None:
-        """Add a record.
-
-        Raises:
-            ToolError: A record with this key is there already.
-        """
-        derived = record_type(type(record))
-        row = derived.encode(record)
-        try:
-            self._live().execute(derived.insert_sql, row)
-        except sqlite3.IntegrityError:
-            raise ToolError(f"{derived.name} {getattr(record, derived.key)!r} exists already") from None
-        self._log(derived, getattr(record, derived.key), None, row)
-
-    def update(self, record: R, **values: Any) -> R:  # noqa: ANN401
-        """Change fields of a record; gives the new record. Values are validated as when records are loaded.
-
-        Raises:
-            pydantic.ValidationError: A value does not fit; a tool should have refused it before.
-            KeyError: There is no such record.
-        """
-        derived = record_type(type(record))
-        key = getattr(record, derived.key)
-        before = self._row(derived, key)
-        current = cast("R", derived.decode(before))
-        changed = cast(
-            "R", derived.model.model_validate({**current.__dict__, **(current.__pydantic_extra__ or {}), **values})
-        )
-        after = derived.encode(changed)
-        if after != before:
-            self._live().execute(derived.update_sql, (*after, key))
-            self._log(derived, key, before, after)
-        return changed
-
-    def delete(self, record: Record) -> None:
-        """Remove a record.
-
-        Raises:
-            KeyError: There is no such record.
-        """
-        derived = record_type(type(record))
-        key = getattr(record, derived.key)
-        before = self._row(derived, key)
-        self._live().execute(derived.delete_sql, (key,))
-        self._log(derived, key, before, None)
-
-    def _row(self, derived: RecordType, key: str) -> tuple[Any, ...]:
-        row = self._live().execute(derived.get_sql, (key,)).fetchone()
-        if row is None:
-            raise KeyError(f"{derived.name} {key}")
-        return cast("tuple[Any, ...]", row)
-
-    def _log(
-        self, derived: RecordType, key: str, before: tuple[Any, ...] | None, after: tuple[Any, ...] | None
-    ) -> None:
-        self._live().execute(
-            "INSERT INTO _changes (call, type, key, before, after) VALUES (?, ?, ?, ?, ?)",
-            (
-                self._seq + 1,
-                derived.name,
-                key,
-                None if before is None else row_text(before),
-                None if after is None else row_text(after),
-            ),
-        )
-
-    def new_id(self, kind: str) -> str:
-        """A fresh opaque id of 16 hex digits from the seeded stream of ``kind``."""
-        number = self.next_number(kind)
-        return hashlib.blake2b(f"{self.image.seed}\0{kind}\0{number}".encode(), digest_size=8).hexdigest()
-
-    def next_number(self, kind: str) -> int:
-        """The next number of a counter: 1, 2, 3 ... unless ``set_number`` moved it."""
-        row = (
-            self._live()
-            .execute("INSERT INTO _ids VALUES (?, 1) ON CONFLICT (kind) DO UPDATE SET n = n + 1 RETURNING n", (kind,))
-            .fetchone()
-        )
-        return cast("int", row[0])
-
-    def set_number(self, kind: str, last: int) -> None:
-        """Let a counter go on after ``last``; for ``Service.prepare``."""
-        self._live().execute(
-            "INSERT INTO _ids VALUES (?, ?) ON CONFLICT (kind) DO UPDATE SET n = excluded.n", (kind, last)
-        )
-
-    # ------------------------------------------------------------------ what happened
-
-    @property
-    def journal_length(self) -> int:
-        """Number of the last journal entry."""
-        return self._seq
-
-    def journal(self, after: int = 0) -> list[JournalEntry]:
-        """All calls after number ``after``, in order; do not change what is in them."""
-        rows = self._live().execute(
-            "SELECT seq, at, kind, person, tool, arguments, result, error, event FROM _journal WHERE seq > ? ORDER BY seq",
-            (after,),
-        )
-        return [
-            JournalEntry(
-                seq,
-                at,
-                Actor(cast("ActorKind", kind), person),
-                tool,
-                _parsed(arguments),
-                None if result is None else _parsed(result),
-                error,
-                event,
-            )
-            for seq, at, kind, person, tool, arguments, result, error, event in rows
-        ]
-
-    def row_changes(self, after: int = 0) -> list[RowChange]:
-        """Every row change of calls after number ``after``, in order."""
-        types = self.image.workplace.types
-        rows = self._live().execute(
-            "SELECT call, type, key, before, after FROM _changes WHERE call > ? ORDER BY seq", (after,)
-        )
-        return [
-            RowChange(
-                call,
-                name,
-                key,
-                None if before is None else types[name].from_change(before),
-                None if after_ is None else types[name].from_change(after_),
-            )
-            for call, name, key, before, after_ in rows
-        ]
-
-    def changes(self) -> list[RowChange]:
-        """The net change set since the image: one change per row that is not as it was."""
-        return net_changes(self.row_changes())
-
-    def dump(self, name: str) -> list[JsonObject]:
-        """All records of a type as JSON values (instants in ISO UTC), in the order in which they were added.
-
-        Equal rows may be one and the same object: do not change what you get.
-
-        Raises:
-            KeyError: No such record type.
-        """
-        derived = self.image.workplace.types[name]
-        rows = self._live().execute(f'SELECT * FROM "{derived.table.name}" ORDER BY rowid')  # noqa: S608 - our own names
-        return [_shown(derived, row) for row in rows]
-
-    def state_hash(self) -> str:
-        """A hash of all records (not of clock or journal); costs the rows changed since it was last asked for.
-
-        Equal for equal records, whatever the order of the calls that led to them.
-        """
-        rows = self._live().execute(
-            "SELECT seq, type, before, after FROM _changes WHERE seq > ? ORDER BY seq", (self._hashed,)
-        )
-        for seq, name, before, after in rows:
-            if before is not None:
-                self._hash -= hash_row(name, before)
-            if after is not None:
-                self._hash += hash_row(name, after)
-            self._hashed = seq
-        self._hash %= 1 << HASH_BITS
-        return f"{self._hash:064x}"
-
     # ------------------------------------------------------------------ copies and the end
 
     def fork(self) -> World:
@@ -536,28 +329,6 @@ class World:
         """The whole world as bytes of a SQLite database."""
         return self._live().serialize()
 
-    def close(self) -> None:
-        """Free the memory; every later use raises ``WorldClosed``."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _live(self) -> sqlite3.Connection:
-        if self._connection is None:
-            raise WorldClosed("this workplace is closed: the episode has ended")
-        return self._connection
-
-
-@lru_cache(maxsize=4096)
-def _shown(derived: RecordType, row: tuple[Any, ...]) -> JsonObject:
-    """A row as JSON values; gradings of one environment ask for the same rows again and again."""
-    return derived.decode(row).model_dump(mode="json")
-
-
-@lru_cache(maxsize=1024)
-def _parsed(text: str) -> JsonObject:
-    return from_json(text)
-
 
 def _connect(database: str) -> sqlite3.Connection:
     return sqlite3.connect(database, isolation_level=None, check_same_thread=False, cached_statements=256)
@@ -568,5 +339,5 @@ def _same_image(connection: sqlite3.Connection, image: Image, path: Path) -> Non
     if row is None or row[0] != image.digest:
         connection.close()
         raise CoworkEnvError(
-            f"{path}: holds the world of another environment or version. Remove it to start anew, or name another place."
+            f"{path}: holds the world of another environment or version. Remove it to start anew, or name another file."
         )

@@ -202,6 +202,10 @@ class Draft:
         """An instant's time of day in the zone of a person: ``15:30``."""
         return f"{self._local(instant, person):%H:%M}"
 
+    def clock_in_utc(self, instant: int) -> str:
+        """An instant's time of day in UTC."""
+        return iso_utc(instant)[11:16]
+
     def iso(self, instant: int, person: Person | None = None) -> str:
         """An instant as ISO time with the offset of a person's zone."""
         return self._local(instant, person).isoformat()

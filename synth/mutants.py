@@ -12,7 +12,7 @@ operator               the agent ...
 ``sent_not_drafted``   sends what should be a draft
 ``destructive``        deletes something on the way
 ``leak``               lets somebody else read along
-``order_skipped``      leaves out what has to come first, such as an approval
+``order_skipped``      leaves out what has to come first, or does it afterwards
 ``only_failing``       calls the right tools, all of them refused
 ``keyword_spray``      lists every candidate in its messages
 ``stale``              acts on what it saw before things changed
@@ -28,6 +28,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, cast
+
+from pydantic_core import from_json
 
 from harness.checks import AskedCheck, OrderCheck, StatesCheck
 from harness.environment import Step
@@ -75,7 +77,7 @@ def _decoys(model: Model) -> Iterator[Variant]:
     tried: set[tuple[str, str]] = set()
     for index in model.writes:
         step = model.oracle[index]
-        for true, decoys in model.hints.decoys.items():
+        for true, decoys in (model.hints.decoys or _neighbours(model, step)).items():
             confused = [
                 (decoy, step.model_copy(update={"arguments": wrong}))
                 for decoy in decoys
@@ -88,6 +90,19 @@ def _decoys(model: Model) -> Iterator[Variant]:
             for decoy, besides in confused[:1]:
                 what = f"oracle[{index}]: {decoy} besides {true}"
                 yield model.replaced("also_decoy", what, index, step, unbound(besides))
+
+
+def _neighbours(model: Model, step: Step) -> dict[str, list[str]]:
+    """Decoys when the author names none: for each id in a call, another record of that type."""
+    environment = model.environment
+    named = {value for value in step.arguments.values() if isinstance(value, str)}
+    found: dict[str, list[str]] = {}
+    for name, rows in environment.records.items():
+        key = environment.image.workplace.types[name].key
+        keys = [str(row[key]) for row in rows if key in row]
+        for true in named.intersection(keys):
+            found[true] = [other for other in keys if other != true][:1]
+    return found
 
 
 def _values(model: Model) -> Iterator[Variant]:
@@ -135,8 +150,9 @@ def _sent(model: Model) -> Iterator[Variant]:
         step = model.oracle[index]
         if step.call == "mail_create_draft":
             fields = ("to", "cc", "bcc", "subject", "body")
-            letter = {name: value for name, value in step.arguments.items() if name in fields}
-            sent = Step(call="mail_send", arguments=letter)
+            # Recipient and subject may follow from the message that the draft answers.
+            letter = _json(model.performance.traces[index].result) | step.arguments
+            sent = Step(call="mail_send", arguments={name: letter[name] for name in fields if name in letter})
             yield model.replaced("sent_not_drafted", f"oracle[{index}] sent", index, sent)
             yield model.replaced("sent_not_drafted", f"oracle[{index}] drafted and sent", index, step, sent)
 
@@ -181,8 +197,15 @@ def _order_skipped(model: Model) -> Iterator[Variant]:
     for check in model.environment.checks:
         if isinstance(check, OrderCheck):
             first = [index for index, step in enumerate(model.oracle) if step.call in check.first.tools]
-            if first:
-                yield model.without("order_skipped", first)
+            after = [index for index in model.writes if model.oracle[index].call in check.then.tools]
+            if not first:
+                continue
+            yield model.without("order_skipped", first)
+            if after and first[0] < after[0]:
+                early = model.oracle[after[0]]
+                rest = [step for step in model.oracle[first[0] :] if step is not early]
+                program = (*model.oracle[: first[0]], early, *rest)
+                yield Variant("order_skipped", f"oracle[{after[0]}] before oracle[{first[0]}]", program)
 
 
 def _only_failing(model: Model) -> Iterator[Variant]:
@@ -194,7 +217,7 @@ def _only_failing(model: Model) -> Iterator[Variant]:
 
 def _sprayed(model: Model) -> Iterator[Variant]:
     checks = [check for check in model.environment.checks if isinstance(check, StatesCheck)]
-    watched = {kind for check in checks for kind in check.watch}
+    watched: set[FactKind] = {kind for check in checks for kind in check.watch}
     spray = " " + ", ".join(_candidates(model, watched)) if watched else ""
     if not spray.strip():
         return
@@ -236,6 +259,7 @@ def _hinted(model: Model) -> Iterator[Variant]:
 
 
 OPERATORS: tuple[Callable[[Model], Iterator[Variant]], ...] = (
+    _order_skipped,
     _dropped,
     _prefixes,
     _decoys,
@@ -244,7 +268,6 @@ OPERATORS: tuple[Callable[[Model], Iterator[Variant]], ...] = (
     _sent,
     _destructive,
     _leaked,
-    _order_skipped,
     _only_failing,
     _sprayed,
     _hinted,
@@ -259,6 +282,12 @@ def _swapped(value: Any, true: str, decoy: str) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, dict):
         return {key: _swapped(item, true, decoy) for key, item in cast("dict[str, Any]", value).items()}
     return value
+
+
+def _json(text: str) -> dict[str, Any]:
+    """A result as an object; empty for one that is none."""
+    value: Any = from_json(text)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _moment(text: str) -> datetime | None:

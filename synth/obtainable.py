@@ -35,6 +35,7 @@ class Reader:
     def __init__(self, environment: Environment) -> None:
         self.vocabulary = vocabulary_of(environment.image)
         self.zone = ZoneInfo(environment.image.people[environment.principal].timezone)
+        self.ids = _ids(environment)
         self.instants: set[datetime] = set()
         self._seen: list[str] = []
         """The texts in lower case."""
@@ -67,6 +68,8 @@ class Reader:
 
     def knows(self, value: str) -> bool:
         """Whether a value of a call was obtainable."""
+        if value in self.ids:
+            return self._saw_word(value)
         wanted = value.casefold()
         if any(wanted in text for text in self._seen):
             return True
@@ -78,12 +81,15 @@ class Reader:
         return " " in value.strip() or value.isalpha()
 
     def _knows_fact(self, fact: Fact, written: str) -> bool:
-        word = re.compile(rf"(?<!\w){re.escape(written.casefold())}(?!\w)")
-        if any(word.search(text) for text in self._seen):
+        if self._saw_word(written):
             return True
         if fact.kind in ("date", "time") and any(self._is_part(moment, fact) for moment in self.instants):
             return True
         return fact in self.facts
+
+    def _saw_word(self, written: str) -> bool:
+        word = re.compile(rf"(?<!\w){re.escape(written.casefold())}(?!\w)")
+        return any(word.search(text) for text in self._seen)
 
     def _is_part(self, moment: datetime, fact: Fact) -> bool:
         """Whether a fact is the day or the time of day of a moment, there or where the principal is."""
@@ -105,6 +111,17 @@ class Reader:
         days |= {instant.astimezone(self.zone).date() for instant in self.instants}
         same_clock = any((clock.hour, clock.minute) == (local.hour, local.minute) for clock in clocks)
         return same_clock and local.date() in days
+
+
+def _ids(environment: Environment) -> frozenset[str]:
+    """Keys of records: they may look like words, but nobody guesses them."""
+    types = environment.image.workplace.types
+    return frozenset(
+        str(row[types[name].key])
+        for name, rows in environment.records.items()
+        for row in rows
+        if types[name].key in row
+    )
 
 
 def not_obtainable(environment: Environment, oracle: Performance) -> list[Defect]:

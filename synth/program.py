@@ -7,9 +7,9 @@ performance of it showed. Everything here is derived; nothing is random.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 from harness.checks import StatesCheck
@@ -48,10 +48,7 @@ class Model:
         )
         """Steps that say something to the user."""
         self.vocabulary: Vocabulary = vocabulary_of(environment.image)
-        self.facts: Callable[[str], Sequence[Fact]] = lru_cache(maxsize=None)(
-            lambda text: tuple(extract(text, self.vocabulary))
-        )
-        """The facts that a text states."""
+        self._facts: dict[str, list[Fact]] = {}
 
     @cached_property
     def hints(self) -> Hints:
@@ -68,6 +65,12 @@ class Model:
     def graded_words(self) -> tuple[int, ...]:
         """The step with the last words to the user, if some check reads what the user was told."""
         return self.words[-1:] if self.sources & {"final", "user"} else ()
+
+    def facts(self, text: str) -> list[Fact]:
+        """The facts that a text states, in its order; read once per text."""
+        if text not in self._facts:
+            self._facts[text] = extract(text, self.vocabulary)
+        return self._facts[text]
 
     def tool(self, step: Step) -> Tool:
         """The tool that a step calls."""

@@ -11,7 +11,7 @@ and the same final state. Not promised: more than one rehearsal of the same worl
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -112,7 +112,7 @@ class Rehearsal:
         self._client: mcp.Client | None = None
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[Rehearsal]:
+    async def connected(self) -> AsyncGenerator[Rehearsal]:
         """Connect once for all programs; frees the world at the end."""
         desk = agent_desk(self.world, self.environment.exposed, notices=False)
         try:

@@ -57,8 +57,9 @@ async def _mend(environment: Environment, certificate: Certificate) -> Environme
 
 def with_checks(environment: Environment, checks: list[Check]) -> Environment:
     """The same environment with other checks."""
-    # Not model_copy, which would carry what was compiled from the old checks along.
-    return Environment.model_validate({**dict(environment), "checks": checks})
+    # Not model_copy, which would carry along what was compiled from the old checks.
+    fields = {name: getattr(environment, name) for name in Environment.model_fields}
+    return Environment.model_validate({**fields, "checks": checks})
 
 
 def _guard_instead(checks: list[Check], defect: Defect) -> list[Check]:

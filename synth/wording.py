@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 
-from harness.facts import Amount, ClockTime, Fact, FactKind, render, styles
+from harness.facts import Amount, ClockTime, Fact, FactKind, FactValue, render, styles
 from synth.program import Model
 
 REWRITABLE: frozenset[FactKind] = frozenset({"date", "time", "amount", "duration", "percent"})
@@ -47,18 +47,25 @@ def written_plainly(model: Model, fact: Fact) -> str:
 
 def near(fact: Fact) -> Fact | None:
     """Another fact of the same kind, close enough to be a slip; None when there is no such thing."""
-    match fact.value:
-        case Amount(value=value, currency=currency):
-            return replace(fact, value=Amount(value + Decimal(10), currency))
-        case ClockTime() as clock:
-            return replace(fact, value=ClockTime((clock.hour + 1) % 24, clock.minute, clock.zone))
-        case date() as day:
-            return replace(fact, value=day + timedelta(days=1))
-        case timedelta() as duration:
-            return replace(fact, value=duration * 2)
-        case Decimal() as number:
-            return replace(fact, value=number + 1) if fact.kind == "percent" else None
-        case str() as text:
-            if fact.kind != "id" or not text[-1:].isdigit():
-                return None
-            return replace(fact, value=text[:-1] + str((int(text[-1]) + 1) % 10))
+    wrong = _near(fact.value, fact.kind)
+    return None if wrong is None else replace(fact, value=wrong)
+
+
+def _near(value: FactValue, kind: FactKind) -> FactValue | None:
+    wrong: FactValue | None = None
+    match value:
+        case Amount():
+            wrong = Amount(value.value + Decimal(10), value.currency)
+        case ClockTime():
+            wrong = ClockTime((value.hour + 1) % 24, value.minute, value.zone)
+        case date():
+            wrong = value + timedelta(days=1)
+        case timedelta():
+            wrong = value * 2
+        case Decimal() if kind == "percent":
+            wrong = value + 1
+        case str() if kind == "id" and value[-1:].isdigit():
+            wrong = value[:-1] + str((int(value[-1]) + 1) % 10)
+        case _:
+            pass
+    return wrong

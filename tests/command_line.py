@@ -71,7 +71,7 @@ def environment() -> dict[str, str]:
 
 def process(*arguments: object, before: str = "") -> Ended:
     """Run ``coworkenv`` in a process of its own and wait for its end."""
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 - our own words
         command(*arguments, before=before),
         env=environment(),
         capture_output=True,
@@ -85,7 +85,7 @@ def process(*arguments: object, before: str = "") -> Ended:
 @contextmanager
 def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
     """``coworkenv`` running in a process of its own; it is killed if it is still there at the end."""
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: S603 - our own words
         command(*arguments), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
     ) as running:
         try:

@@ -193,7 +193,7 @@ def loaded_by(code: str, *arguments: object) -> set[str]:
     """The top-level modules that a process has loaded after running ``code``."""
     report = "import sys, json; print(json.dumps(sorted({n.split('.')[0] for n in sys.modules})), file=sys.stderr)"
     script = f"try:\n    {code}\nexcept SystemExit:\n    pass\n{report}"
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 - our own words
         [sys.executable, "-c", script, *map(str, arguments)],
         env=environment(), capture_output=True, encoding="utf-8", check=True, timeout=60,
     )  # fmt: skip

@@ -153,6 +153,7 @@ class LocalAgent:
             await self._owner
         self._student = self._owner = None
 
+    @property
     def settings(self) -> dict[str, Any]:
         """What a run's manifest keeps of this agent."""
         return asdict(self.sampling)

@@ -14,7 +14,6 @@ A story is plain JSON with these steps, told apart by ``kind``:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
@@ -23,8 +22,6 @@ from harness.trajectory import CallRecord, ChangeRecord, JournalRecord, MessageR
 JsonObject = dict[str, Any]
 
 _NOTICE = "[notice] "
-_NEAR = 20 * 366 * 86400
-"""Whole numbers in a change this many seconds around the episode's beginning are instants."""
 
 
 def tell(trajectory: Trajectory, events: Mapping[str, str | None]) -> JsonObject:
@@ -56,7 +53,6 @@ class Teller:
         self._position = 0
         """The first journal entry that has not been told."""
         self._events = events
-        self._begin = _seconds(trajectory.messages[0].at) if trajectory.messages else 0
 
     def steps(self) -> Iterator[JsonObject]:
         """All steps after the request, in order."""
@@ -139,15 +135,10 @@ class Teller:
                 "type": change.type,
                 "key": change.key,
                 "operation": change.operation,
-                "fields": [[name, self._shown(before), self._shown(after)] for name, before, after in _fields(change)],
+                "fields": [[name, before, after] for name, before, after in _fields(change)],
             }
             for change in changes
         ]
-
-    def _shown(self, value: Any) -> Any:  # noqa: ANN401 - JSON
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value - self._begin) < _NEAR:
-            return datetime.fromtimestamp(value, UTC).isoformat().replace("+00:00", "Z")
-        return value
 
 
 def _fields(change: ChangeRecord) -> Iterator[tuple[str, Any, Any]]:
@@ -167,7 +158,3 @@ def _split_notices(content: str) -> tuple[str, list[str]]:
     while end > 1 and lines[end - 1].startswith(_NOTICE):
         end -= 1
     return "\n".join(lines[:end]), [line.removeprefix(_NOTICE) for line in lines[end:]]
-
-
-def _seconds(at: str) -> int:
-    return int(datetime.fromisoformat(at).timestamp())

@@ -1,4 +1,4 @@
-"""What the command line says when something is wrong: what, where, what was expected, what to do. And that nothing is lost."""
+"""What the command line says when something is wrong: what, where, what to do. And that nothing is lost."""
 
 from __future__ import annotations
 

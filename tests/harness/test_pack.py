@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.environment import Environment
@@ -48,6 +48,8 @@ def test_a_json_file_is_read_whatever_its_white_space(tmp_path: Path) -> None:
     assert load(path) == [ENVIRONMENT]
 
 
+@example("\x85")
+@example("a\u2029b")
 @given(st.text(min_size=1, max_size=40))
 def test_any_text_survives_being_written_down(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     folder = tmp_path_factory.mktemp("text")

@@ -16,9 +16,7 @@ from training.chat_template import TemplateChat
 from training.errors import ChatFormatError
 
 QWEN3 = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text(encoding="utf-8")
-QWEN3_TRAINING = (Path(trl.__file__).parent / "chat_templates" / "qwen3_training.jinja").read_text(
-    encoding="utf-8"
-)
+QWEN3_TRAINING = (Path(trl.__file__).parent / "chat_templates" / "qwen3_training.jinja").read_text(encoding="utf-8")
 TOKENIZER = tiny_tokenizer()
 QWEN_TOKENIZER = tiny_tokenizer(QWEN3)
 TRAINING_TOKENIZER = tiny_tokenizer(QWEN3_TRAINING)

@@ -39,8 +39,7 @@ async def test_sampled_logprobs_equal_a_dense_forward_over_several_turns(tempera
     async with engine.serving():
         for turn in range(3):
             requests = [
-                asked(ids, new=3 + place, temperature=temperature, seed=turn)
-                for place, ids in enumerate(contexts)
+                asked(ids, new=3 + place, temperature=temperature, seed=turn) for place, ids in enumerate(contexts)
             ]
             results = await together(engine, requests)
             for place, (ids, result) in enumerate(zip(contexts, results, strict=True)):
@@ -76,9 +75,7 @@ async def test_sampling_follows_the_models_distribution():
     model = tiny_model(vocabulary=8, seed=3)
     engine = TransformersEngine(model, slots=64)
     async with engine.serving():
-        results = await together(
-            engine, [asked([1, 2, 3], new=1, temperature=1.5, seed=seed) for seed in range(500)]
-        )
+        results = await together(engine, [asked([1, 2, 3], new=1, temperature=1.5, seed=seed) for seed in range(500)])
     with torch.inference_mode():
         expected = (model(input_ids=torch.tensor([[1, 2, 3]])).logits[0, -1] / 1.5).softmax(-1)
     drawn = torch.bincount(torch.tensor([result.ids[0] for result in results]), minlength=8) / len(results)
@@ -139,9 +136,7 @@ async def test_new_weights_are_used_when_serving_opens_again():
     async with engine.serving():
         after = await engine.generate(**asked(PROMPTS[3], temperature=0))
     assert after.ids != before.ids
-    assert after.logprobs == pytest.approx(
-        engine.score([*PROMPTS[3], *after.ids], start=len(PROMPTS[3])), abs=1e-4
-    )
+    assert after.logprobs == pytest.approx(engine.score([*PROMPTS[3], *after.ids], start=len(PROMPTS[3])), abs=1e-4)
 
 
 async def test_the_model_returns_to_training_mode_after_serving():
@@ -165,9 +160,7 @@ async def test_a_model_that_fails_is_an_engine_error_and_the_next_turn_works():
             await engine.generate(**asked(PROMPTS[0]))
         hook.remove()
         result = await engine.generate(**asked(PROMPTS[0], temperature=0))
-    assert result.logprobs == pytest.approx(
-        engine.score([*PROMPTS[0], *result.ids], start=len(PROMPTS[0])), abs=1e-4
-    )
+    assert result.logprobs == pytest.approx(engine.score([*PROMPTS[0], *result.ids], start=len(PROMPTS[0])), abs=1e-4)
 
 
 async def test_whoever_still_waits_when_serving_ends_is_told():

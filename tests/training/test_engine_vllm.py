@@ -65,9 +65,7 @@ def server(answer: Answer, models: Response | None = None) -> Iterator[tuple[str
     async def listed(_: Request) -> Response:
         return models or JSONResponse({"object": "list", "data": [{"id": "student", "object": "model"}]})
 
-    app = Starlette(
-        routes=[Route("/v1/completions", complete, methods=["POST"]), Route("/v1/models", listed)]
-    )
+    app = Starlette(routes=[Route("/v1/completions", complete, methods=["POST"]), Route("/v1/models", listed)])
     with socket.create_server(("127.0.0.1", 0)) as listening:
         running = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=0))
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
@@ -139,9 +137,7 @@ async def test_a_model_that_is_not_served_lists_those_that_are():
 
 
 async def test_a_refusal_carries_the_servers_own_words():
-    body = {
-        "error": {"message": "maximum context length is 512 tokens", "type": "BadRequestError", "code": 400}
-    }
+    body = {"error": {"message": "maximum context length is 512 tokens", "type": "BadRequestError", "code": 400}}
     with pytest.raises(EngineRejectedError, match="answered 400: maximum context length is 512 tokens"):
         await asked(lambda _: JSONResponse(body, status_code=400))
 

@@ -116,9 +116,7 @@ def test_nothing_is_left_beside_the_folder(fetched):
 def test_a_damaged_folder_is_noticed(packed, fetched, tmp_path, damage):
     copy = shutil.copytree(fetched, tmp_path / "copy")
     damage(copy / "model.safetensors")
-    with pytest.raises(
-        ModelFetchError, match=r"model\.safetensors is missing or damaged\. Remove .*copy and run"
-    ):
+    with pytest.raises(ModelFetchError, match=r"model\.safetensors is missing or damaged\. Remove .*copy and run"):
         fetch(packed, copy)
 
 
@@ -187,9 +185,7 @@ def test_a_disk_that_fills_up_half_way_leaves_nothing_behind(packed, tmp_path, m
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(shutil, "copyfileobj", full)
-    with pytest.raises(
-        ModelFetchError, match=r"too little space: the disk is full, 1 GB is needed\. Free some"
-    ):
+    with pytest.raises(ModelFetchError, match=r"too little space: the disk is full, 1 GB is needed\. Free some"):
         fetch(packed, tmp_path / "tiny")
     assert list(tmp_path.iterdir()) == []
 

@@ -11,11 +11,7 @@ from training.tool_text import read_turn, signature, write_calls
 
 plain = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | plain,
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | plain,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(plain, inner, max_size=3),
     max_leaves=6,
 ).filter(lambda value: "_call>" not in str(value) and "think>" not in str(value))
@@ -58,9 +54,7 @@ def test_a_tool_without_arguments_or_description_is_still_a_line():
 @given(plain, calls)
 def test_calls_are_read_back_as_they_were_written(said, wanted):
     said = "" if "_call>" in said or "think>" in said else said.strip()
-    written = tuple(
-        ToolCall(f"t1_{n}", name, arguments) for n, (name, arguments) in enumerate(wanted, start=1)
-    )
+    written = tuple(ToolCall(f"t1_{n}", name, arguments) for n, (name, arguments) in enumerate(wanted, start=1))
     text = "\n".join(part for part in (said, write_calls(written)) if part)
     assert read_turn(text, call_prefix="t1") == Message(role="assistant", content=said, tool_calls=written)
 
