@@ -139,9 +139,7 @@ class _Compiler:
         return decide
 
     def _changes(self, check: ChangesCheck, where: str) -> Decide:
-        allowed = [
-            self._allowed(entry, f"{where}.allow[{index}]") for index, entry in enumerate(check.allow)
-        ]
+        allowed = [self._allowed(entry, f"{where}.allow[{index}]") for index, entry in enumerate(check.allow)]
 
         def decide(outcome: Outcome) -> str | None:
             seats = _Seats([entry.at_most for entry in check.allow])
@@ -153,9 +151,7 @@ class _Compiler:
                     if entry.type == change.type
                     and change.operation in entry.operations
                     and (
-                        entry.fields is None
-                        or change.operation != "updated"
-                        or set(change.fields) <= set(entry.fields)
+                        entry.fields is None or change.operation != "updated" or set(change.fields) <= set(entry.fields)
                     )
                     and fits.test(row)
                 ]

@@ -29,9 +29,7 @@ from servers.errors import CoworkEnvError
 TEMPORARY_PREFIX = ".tmp-"
 """How the names of unfinished files start."""
 
-StorageFault: TypeAlias = Literal[
-    "full", "read_only", "missing_folder", "not_a_folder", "is_a_folder", "other"
-]
+StorageFault: TypeAlias = Literal["full", "read_only", "missing_folder", "not_a_folder", "is_a_folder", "other"]
 
 _FAULTS: dict[int, StorageFault] = {
     errno.ENOSPC: "full",

@@ -168,9 +168,7 @@ def all_of_k(n: int, c: int, k: int) -> float:
     return math.comb(c, k) / math.comb(n, k)
 
 
-def compare(
-    first: Iterable[ScoredEpisode], second: Iterable[ScoredEpisode], method: Method = DEFAULT
-) -> Comparison:
+def compare(first: Iterable[ScoredEpisode], second: Iterable[ScoredEpisode], method: Method = DEFAULT) -> Comparison:
     """Compare two runs pairwise by environment, which removes the spread that comes from difficulty.
 
     The interval is that of the mean of the differences (the paired t interval). Source: Miller,
@@ -253,9 +251,7 @@ def _estimate(values: Sequence[float], method: Method, left_out: int = 0) -> Est
 
 def _bootstrap(values: Sequence[float], method: Method) -> Interval:
     generator = random.Random(method.seed)  # noqa: S311 - resampling, not secrets
-    means = sorted(
-        statistics.fmean(generator.choices(values, k=len(values))) for _ in range(method.resamples)
-    )
+    means = sorted(statistics.fmean(generator.choices(values, k=len(values))) for _ in range(method.resamples))
     return Interval(
         _sorted_quantile(means, (1 - method.confidence) / 2),
         _sorted_quantile(means, (1 + method.confidence) / 2),

@@ -196,9 +196,7 @@ def _as_text(value: JsonValue, reference: str) -> str:
         return value
     if isinstance(value, bool | int | float):
         return json.dumps(value)
-    raise BindingError(
-        reference, f"{_kind(value)} cannot be written into a text; name one of its fields or items"
-    )
+    raise BindingError(reference, f"{_kind(value)} cannot be written into a text; name one of its fields or items")
 
 
 def _where(steps: Sequence[Step]) -> str:

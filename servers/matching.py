@@ -102,9 +102,7 @@ def canonical(value: JsonValue) -> Hashable:
 
 def _pattern(data: JsonValue, where: str) -> Test:
     if isinstance(data, list):
-        raise _wrong(
-            where, "a list is not a pattern", "Write equals, same_items, any_of or contains_all before it."
-        )
+        raise _wrong(where, "a list is not a pattern", "Write equals, same_items, any_of or contains_all before it.")
     if not isinstance(data, dict):
         return _equals(data, where)
     if not data:
@@ -204,9 +202,7 @@ def _contains(data: JsonValue, where: str) -> Test:
 
 def _contains_all(data: JsonValue, where: str) -> Test:
     items = _list(data, where)
-    return _all(
-        [_Part(lambda item, at, _: _contains(item, at), x, f"{where}[{i}]") for i, x in enumerate(items)]
-    )
+    return _all([_Part(lambda item, at, _: _contains(item, at), x, f"{where}[{i}]") for i, x in enumerate(items)])
 
 
 def _contains_text(data: JsonValue, where: str) -> Test:
@@ -220,11 +216,7 @@ def _same_items(data: JsonValue, where: str) -> Test:
     size, expected = len(data), Counter(canonical(item) for item in data)
 
     def test(value: JsonValue) -> bool:
-        return (
-            isinstance(value, list)
-            and len(value) == size
-            and Counter(canonical(item) for item in value) == expected
-        )
+        return isinstance(value, list) and len(value) == size and Counter(canonical(item) for item in value) == expected
 
     return test
 

@@ -115,9 +115,7 @@ class _Scan:
         if self.source.startswith("?", self.at):
             self.at += 1
         elif self.source.startswith("+", self.at):
-            raise PatternError(
-                f"{self.source!r}: possessive repeats are not supported; leave out the second +"
-            )
+            raise PatternError(f"{self.source!r}: possessive repeats are not supported; leave out the second +")
         low, high = _bounds(found)
         inner = MAX_WAYS + 1 if ways > 1 and high > 64 else min(ways**high, MAX_WAYS + 1)
         return inner * (high - low + 1)

@@ -106,9 +106,7 @@ def holds(
 
 def arrange(conditions: Sequence[Condition]) -> tuple[Shape, dict[str, str | int]]:
     """The shape of a search and the values of its parameters; the order of the terms makes no new shape."""
-    ordered = sorted(
-        set(conditions), key=lambda item: (item.name, item.negated, len(item.values), str(item.values))
-    )
+    ordered = sorted(set(conditions), key=lambda item: (item.name, item.negated, len(item.values), str(item.values)))
     shape = tuple((item.name, item.negated, len(item.values)) for item in ordered)
     values = {f"t{i}_{j}": value for i, item in enumerate(ordered) for j, value in enumerate(item.values)}
     return shape, values

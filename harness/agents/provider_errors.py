@@ -19,9 +19,7 @@ LONGEST_RETRY_AFTER = 120.0
 """Seconds. Who asks for more is asked again earlier, and given up in the end."""
 _SHOWN = 300
 
-Kind = Literal[
-    "context", "timeout", "unreachable", "overloaded", "broken", "key", "unknown", "refused", "nonsense"
-]
+Kind = Literal["context", "timeout", "unreachable", "overloaded", "broken", "key", "unknown", "refused", "nonsense"]
 _WORDS: dict[Kind, str] = {
     "context": "the conversation has outgrown the model's context window.",
     "timeout": "no answer within {timeout:g} s. See whether the server is overloaded, or allow more time.",

@@ -100,9 +100,7 @@ def _same_time(one: ClockTime, other: ClockTime) -> bool:
         return bool(one.utc_minutes & other.utc_minutes)
     if (one.hour, one.minute) != (other.hour, other.minute):
         return False
-    both_unknown = (
-        one.zone is not None and other.zone is not None and not (one.utc_minutes or other.utc_minutes)
-    )
+    both_unknown = one.zone is not None and other.zone is not None and not (one.utc_minutes or other.utc_minutes)
     return one.zone == other.zone if both_unknown else True
 
 

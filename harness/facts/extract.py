@@ -158,11 +158,7 @@ def _surname_follows(text: str, words: Sequence[re.Match[str]], index: int) -> b
     if index + 1 >= len(words):
         return False
     following = words[index + 1]
-    return (
-        text[words[index].end() : following.start()] == " "
-        and following[0].istitle()
-        and len(following[0]) > 1
-    )
+    return text[words[index].end() : following.start()] == " " and following[0].istitle() and len(following[0]) > 1
 
 
 def _fold(word: str) -> str:

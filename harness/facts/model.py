@@ -9,9 +9,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Literal, TypeAlias
 
-FactKind: TypeAlias = Literal[
-    "id", "amount", "number", "percent", "date", "time", "duration", "email", "name"
-]
+FactKind: TypeAlias = Literal["id", "amount", "number", "percent", "date", "time", "duration", "email", "name"]
 
 DEFAULT_ID = re.compile(r"[A-Z][A-Z0-9]{0,11}(?:-[A-Z0-9]{1,12}){0,3}-\d{1,12}")
 """``TCK-104``, ``INV-2031``, ``PO-2026-0012``: capitals, then digits at the end."""

@@ -97,9 +97,7 @@ def read_dates(claims: Claims, vocabulary: Vocabulary) -> None:
     """Claim all dates, and what looks like one but has no certain reading."""
     text, reference = claims.text, vocabulary.reference
     for found in _ISO.finditer(text):
-        _claim(
-            claims, found, _checked(found, _day(int(found["year"]), int(found["month"]), int(found["day"])))
-        )
+        _claim(claims, found, _checked(found, _day(int(found["year"]), int(found["month"]), int(found["day"]))))
     for found in _NUMERIC.finditer(text):
         _claim(claims, found, _checked(found, _numeric(found, vocabulary)))
     for pattern in (_DAY_MONTH, _MONTH_DAY):

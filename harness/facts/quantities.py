@@ -209,9 +209,7 @@ def _read_amount(claims: Claims, vocabulary: Vocabulary, number: PlainNumber) ->
         sign = -1
     currency, end = _currency(text, before, after, end, vocabulary)
     exact = factor != 1
-    value = _parse(
-        text[number.start : number.end], vocabulary.decimal_mark, money=not exact, decimal_comma=True
-    )
+    value = _parse(text[number.start : number.end], vocabulary.decimal_mark, money=not exact, decimal_comma=True)
     glued = _GLUED.match(text, end) if after is None or after.end() != end else None
     if value is None or glued or (before is None and _joined(text, start)):
         claims.block(number.start, end)
@@ -240,20 +238,12 @@ def _currency(
 
 def _code(written: str, vocabulary: Vocabulary) -> str:
     name = written.strip(_SPACES)
-    return (
-        _SYMBOLS.get(name)
-        or _CURRENCY_WORDS.get(name.lower())
-        or (name if name in _CODES else vocabulary.dollar)
-    )
+    return _SYMBOLS.get(name) or _CURRENCY_WORDS.get(name.lower()) or (name if name in _CODES else vocabulary.dollar)
 
 
 def _sign(text: str, start: int) -> tuple[int, int]:
     """Where the number starts with its minus, and 1 or -1."""
-    if (
-        start
-        and text[start - 1] == "-"
-        and (start == 1 or text[start - 2].isspace() or text[start - 2] == "(")
-    ):
+    if start and text[start - 1] == "-" and (start == 1 or text[start - 2].isspace() or text[start - 2] == "("):
         return start - 1, -1
     return start, 1
 

@@ -26,6 +26,7 @@ from synth.rehearse import Rehearsal
 
 HANDWRITTEN = Path(__file__).parents[1] / "data" / "handwritten.yaml"
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
+LEVEL_NAMES = [f"{family.name}-{level}" for family in FAMILIES for level in range(1, family.levels + 1)]
 CASES = [(family, level) for family in FAMILIES for level in range(1, family.levels + 1)]
 BY_NAME: Mapping[str, Family] = {family.name: family for family in FAMILIES}
 KLARA = "klara.voss@alpenrad.example"

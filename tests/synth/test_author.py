@@ -62,7 +62,9 @@ def test_every_accepted_environment_carries_its_certificate():
 
 def test_the_same_seed_gives_the_same_environments_and_another_seed_gives_others():
     one, again, other = (synthesis(4, seed, families=SMALL) for seed in ("a", "a", "b"))
-    assert [environment.dump() for environment in one.accepted] == [environment.dump() for environment in again.accepted]
+    assert [environment.dump() for environment in one.accepted] == [
+        environment.dump() for environment in again.accepted
+    ]
     assert not {e.request for e in one.accepted} & {e.request for e in other.accepted}
 
 

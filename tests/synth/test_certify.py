@@ -200,7 +200,10 @@ def test_a_check_that_minds_the_wording_fails_a_harmless_variant():
 
 def test_a_defect_reads_as_one_sentence_with_its_place():
     text = str(only_defect(oracle=[]))
-    assert text == "[no_oracle] oracle: expected steps that solve the environment; observed none. Write the calls that solve it."
+    assert (
+        text
+        == "[no_oracle] oracle: expected steps that solve the environment; observed none. Write the calls that solve it."
+    )
 
 
 # ---------------------------------------------------------------- rehearsal and episode are the same

@@ -35,7 +35,7 @@ def test_a_goal_that_holds_from_the_beginning_becomes_a_guard():
 
 
 def test_a_report_that_can_be_claimed_comes_to_need_the_work():
-    report = {"id": "report", "kind": "states", "source": "final", "facts": ["Klara Voss"]}
+    report = {"id": "report", "kind": "states", "source": "final", "facts": ["Klara Voss"], "watch": ["id"]}
     data = handwritten(
         checks=[*handwritten()["checks"], report], oracle=with_step(4, say="The draft for Klara Voss is saved.")
     )
@@ -57,7 +57,9 @@ def test_a_grader_that_overlooks_damage_gets_a_closed_world():
 def test_a_closed_world_names_the_record_and_the_fields_that_may_change():
     environment = BY_NAME["ticket_routing"].make("repair", 2)
     goals = [check for check in environment.checks if not check.guard]
-    better, certificate, _ = repaired(Environment.parse(environment.dump() | {"checks": [g.model_dump(by_alias=True) for g in goals]}))
+    better, certificate, _ = repaired(
+        Environment.parse(environment.dump() | {"checks": [g.model_dump(by_alias=True) for g in goals]})
+    )
     assert certificate.accepted
     (entry,) = better.checks[-1].allow
     assert (entry.type, entry.operations, entry.fields) == ("desk.ticket", ["updated"], ["owner"])

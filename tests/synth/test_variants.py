@@ -14,7 +14,7 @@ from synth import mutants as mutants_module
 from synth.harmless import harmless
 from synth.mutants import mutants
 from synth.program import Model, Variant
-from tests.synth.support import BY_NAME, CASES, KLARA, handwritten, model_of, proven
+from tests.synth.support import BY_NAME, CASES, KLARA, LEVEL_NAMES, handwritten, model_of, proven
 
 QUESTION = "question"
 DRAFT = 3
@@ -54,7 +54,7 @@ def test_every_harmless_operator_occurs_over_the_families():
     assert operators == table
 
 
-@pytest.mark.parametrize(("family", "level"), CASES, ids=str)
+@pytest.mark.parametrize(("family", "level"), CASES, ids=LEVEL_NAMES)
 def test_variants_are_the_same_every_time_and_never_twice_the_same_program(family, level):
     once, again = (
         [(v.operator, v.what, v.program) for v in (*mutants(model), *harmless(model))]

@@ -69,9 +69,7 @@ def find_event(call: Call, event_id: str) -> Target:
     match = OCCURRENCE_ID.fullmatch(event_id)
     series = call.world.get(Event, match[1]) if match and event is None else None
     if match is None or series is None or not series.recurrence or not sees_details(call.person, series):
-        raise call.refuse(
-            f"there is no event {event_id[:80]!r}. Look with calendar_list_events or calendar_search."
-        )
+        raise call.refuse(f"there is no event {event_id[:80]!r}. Look with calendar_list_events or calendar_search.")
     start = _stamp(match[2])
     if start is None or not is_occurrence(series.series, start) or start in series.excluded:
         raise _no_occurrence(call, series, start)
@@ -113,9 +111,7 @@ def find_colleague(call: Call, text: str) -> Person:
     """
     person = find_person(call, text)
     if not sees_calendar(call.person, person.email, call.world.people):
-        raise call.refuse(
-            f"the calendar of {person.email} is not visible to you: it belongs to another organisation."
-        )
+        raise call.refuse(f"the calendar of {person.email} is not visible to you: it belongs to another organisation.")
     return person
 
 
@@ -141,9 +137,7 @@ def _address(call: Call, text: str) -> str:
         if email.casefold() == lowered:
             return email
     if ADDRESS.fullmatch(wanted) is None or len(wanted) > 254:
-        raise call.refuse(
-            f"{wanted[:80]!r} is neither a name nor a mail address. Write it like name@company.example."
-        )
+        raise call.refuse(f"{wanted[:80]!r} is neither a name nor a mail address. Write it like name@company.example.")
     if lowered.rpartition("@")[2] in own_domains(call.world.people.values()):
         return find_person(call, wanted).email  # refuses with the closest colleagues
     return wanted.lower()
@@ -167,6 +161,4 @@ def _no_occurrence(call: Call, series: Event, start: int | None) -> ToolError:
         words = f"that occurrence of {series.title!r} was cancelled"
     following = next_start(series.series, max(call.now, series.start), 366 * 86400)
     hint = "" if following is None else f" The next one is {occurrence_id(series.id, following)}."
-    return call.refuse(
-        f"{words}.{hint} The series itself is {series.id}; calendar_list_events shows its occurrences."
-    )
+    return call.refuse(f"{words}.{hint} The series itself is {series.id}; calendar_list_events shows its occurrences.")

@@ -103,9 +103,7 @@ def _people_problems(event: Event, where: str, people: People, domains: set[str]
     if len(set(addresses)) < len(addresses):
         yield Problem("duplicate_attendee", f"{where}.attendees", "somebody is invited twice")
     if len(addresses) > MOST_PEOPLE:
-        yield Problem(
-            "too_many_attendees", f"{where}.attendees", f"{len(addresses)} people; at most {MOST_PEOPLE}"
-        )
+        yield Problem("too_many_attendees", f"{where}.attendees", f"{len(addresses)} people; at most {MOST_PEOPLE}")
 
 
 def _time_problems(event: Event, where: str, timezone: str) -> Iterator[Problem]:
@@ -131,17 +129,11 @@ def _time_problems(event: Event, where: str, timezone: str) -> Iterator[Problem]
             )
 
 
-def _series_problems(
-    event: Event, where: str, events: Mapping[str, Event], people: People
-) -> Iterator[Problem]:
+def _series_problems(event: Event, where: str, events: Mapping[str, Event], people: People) -> Iterator[Problem]:
     if event.recurrence:
-        yield from _rule_problems(
-            event, where, Series(event.recurrence, event.start, _timezone(event, people))
-        )
+        yield from _rule_problems(event, where, Series(event.recurrence, event.start, _timezone(event, people)))
     elif event.excluded:
-        yield Problem(
-            "not_a_series", f"{where}.excluded", "only an event with recurrence excludes occurrences"
-        )
+        yield Problem("not_a_series", f"{where}.excluded", "only an event with recurrence excludes occurrences")
     if (event.series_id is None) != (event.original_start is None):
         yield Problem("half_an_occurrence", f"{where}.series_id", "series_id and original_start go together")
     if event.series_id is None or event.original_start is None:
@@ -176,9 +168,7 @@ def _rule_problems(event: Event, where: str, series: Series) -> Iterator[Problem
     for number, gone in enumerate(event.excluded):
         if not _happens(series, gone):
             where_gone = f"{where}.excluded[{number}]"
-            yield Problem(
-                "no_occurrence", where_gone, "the series does not happen then", _nearest(series, gone)
-            )
+            yield Problem("no_occurrence", where_gone, "the series does not happen then", _nearest(series, gone))
 
 
 def _sound(event: Event, series: Series) -> bool:

@@ -74,9 +74,7 @@ def suggest_times(call: Call, args: SuggestTimes) -> JsonObject:
     begin, end = read_range(call, args.earliest, args.latest, ("earliest", "latest"), LONGEST_SUGGESTION)
     begin = max(begin, call.now)
     length = args.duration_minutes * MINUTE
-    visible, hidden = _divided(
-        call, list(dict.fromkeys([call.person.email, *find_addresses(call, args.people)]))
-    )
+    visible, hidden = _divided(call, list(dict.fromkeys([call.person.email, *find_addresses(call, args.people)])))
     shared: list[Span] = [(begin, end)] if begin < end else []
     for timezone in sorted({call.world.people[email].timezone for email in visible}):
         shared = common(shared, list(working_time(timezone, begin, end)))
@@ -110,9 +108,7 @@ def conflicts(call: Call, event: Event) -> JsonObject:
     taken = merged((one.start, one.end) for one in mine)
     found: list[JsonObject] = []
     for email in _divided(call, attending)[0] if mine else ():
-        others = [
-            other for other in busy_of(call, email, taken[0][0], taken[-1][1]) if other.event.id != event.id
-        ]
+        others = [other for other in busy_of(call, email, taken[0][0], taken[-1][1]) if other.event.id != event.id]
         found += [_conflict(call, email, other) for other in others if _overlaps(other, taken)]
     if not found:
         return {}

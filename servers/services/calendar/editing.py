@@ -50,10 +50,7 @@ SCOPE = (
     "For recurring events: this (only this occurrence; the default for an occurrence), following (this and "
     "all later ones) or all (the whole series)"
 )
-TIME = (
-    "such as 2026-03-02T09:00:00, in the given timezone or else yours, unless it has an offset; "
-    "a date if all-day"
-)
+TIME = "such as 2026-03-02T09:00:00, in the given timezone or else yours, unless it has an offset; a date if all-day"
 RULE = "RRULE such as FREQ=WEEKLY;BYDAY=MO,WE;COUNT=10 or FREQ=MONTHLY;BYDAY=-1FR;UNTIL=20261231"
 
 
@@ -66,9 +63,7 @@ class CreateEvent(Arguments):
     title: str = Field(min_length=1, max_length=300)
     start: str = Field(description=f"Begin, {TIME}")
     end: str = Field(description="End, written like start; of an all-day event the day after the last day")
-    attendees: list[str] = Field(
-        default_factory=list, max_length=MOST_PEOPLE, description="Names or mail addresses"
-    )
+    attendees: list[str] = Field(default_factory=list, max_length=MOST_PEOPLE, description="Names or mail addresses")
     location: str = Field(default="", max_length=500)
     description: str = Field(default="", max_length=20_000)
     timezone: str | None = Field(
@@ -126,9 +121,7 @@ def create_event(call: Call, args: CreateEvent) -> JsonObject:
     """Create an event."""
     timezone = _zone(call, args.timezone) or call.person.timezone
     if args.all_day:
-        start, end = (
-            read_day(call, text, name, timezone) for text, name in ((args.start, "start"), (args.end, "end"))
-        )
+        start, end = (read_day(call, text, name, timezone) for text, name in ((args.start, "start"), (args.end, "end")))
     else:
         start, end = (
             read_time(call, text, name, timezone) for text, name in ((args.start, "start"), (args.end, "end"))
@@ -238,9 +231,7 @@ def _edit(call: Call, args: UpdateEvent, target: Target, scope: Scope | None) ->
     if scope in ("following", "all") and target.series is not None and target.original_start is not None:
         base = Occurrence(target.series, target.original_start, end_of(target.series, target.original_start))
     if args.recurrence is not None and target.original_start is not None and scope == "this":
-        raise call.refuse(
-            "a single occurrence cannot recur. Use scope following or all to change the recurrence."
-        )
+        raise call.refuse("a single occurrence cannot recur. Use scope following or all to change the recurrence.")
     start, end, timezone = _new_times(call, args, base)
     rule = _rule(call, args.recurrence)
     repeated = bool(base.event.recurrence if rule is None else rule) and scope != "this"
@@ -263,9 +254,7 @@ def _new_times(call: Call, args: UpdateEvent, base: Occurrence) -> tuple[int, in
     if event.all_day:
         # A day is a day in whichever zone; only its midnight is another instant.
         first, after = day_of(base.start, event.timezone), day_of(base.end, event.timezone)
-        start = (
-            midnight(first, timezone) if args.start is None else read_day(call, args.start, "start", timezone)
-        )
+        start = midnight(first, timezone) if args.start is None else read_day(call, args.start, "start", timezone)
         if args.end is not None:
             return start, read_day(call, args.end, "end", timezone), timezone
         return start, midnight(day_of(start, timezone) + (after - first), timezone), timezone

@@ -93,9 +93,7 @@ def read_day(call: Call, text: str, argument: str, timezone: str) -> int:
     return midnight(day, timezone)
 
 
-def read_range(
-    call: Call, start: str, end: str, names: tuple[str, str], longest: int = LONGEST
-) -> tuple[int, int]:
+def read_range(call: Call, start: str, end: str, names: tuple[str, str], longest: int = LONGEST) -> tuple[int, int]:
     """Read two time arguments as a range, in the caller's zone where they have no offset.
 
     Raises:
@@ -125,6 +123,4 @@ def _bounded(call: Call, instant: int, text: str, argument: str) -> int:
 
 
 def _out_of_bounds(call: Call, text: str, argument: str) -> Exception:
-    return call.refuse(
-        f"{argument} {text[:60]!r} is out of range: this calendar goes from 1970 to {LAST_YEAR}."
-    )
+    return call.refuse(f"{argument} {text[:60]!r} is out of range: this calendar goes from 1970 to {LAST_YEAR}.")

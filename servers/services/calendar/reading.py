@@ -20,13 +20,9 @@ class ListEvents(Arguments):
     Shows your calendar, or a colleague's as far as you may see it: private events only as busy time.
     """
 
-    start: str = Field(
-        description="Begin of the range, such as 2026-03-02 or 2026-03-02T09:00:00 (your time zone)"
-    )
+    start: str = Field(description="Begin of the range, such as 2026-03-02 or 2026-03-02T09:00:00 (your time zone)")
     end: str = Field(description="End of the range, not included; at most 366 days after start")
-    person: str | None = Field(
-        default=None, description="Name or address of a colleague; yourself if left out"
-    )
+    person: str | None = Field(default=None, description="Name or address of a colleague; yourself if left out")
     page_size: int = Field(default=20, ge=1, le=50, description="Events per page, at most 50")
     cursor: str | None = Field(default=None, description="next_cursor of the previous page")
 
@@ -60,11 +56,7 @@ def list_events(call: Call, args: ListEvents) -> JsonObject:
     begin, end = read_range(call, args.start, args.end, ("start", "end"))
     found = calendar_of(call, owner.email, begin, end)
     if owner is not call.person:
-        found = [
-            one
-            for one in found
-            if sees_details(call.person, one.event) or one.event.takes_time_of(owner.email)
-        ]
+        found = [one for one in found if sees_details(call.person, one.event) or one.event.takes_time_of(owner.email)]
     result = page(call, f"{owner.email}\0{begin}\0{end}", found, size=args.page_size, cursor=args.cursor)
     return {
         "events": [listed(call, occurrence, owner.email) for occurrence in result.items],

@@ -135,9 +135,7 @@ def _hold_together(rule: Rule) -> None:
         raise ValueError("COUNT and UNTIL exclude each other; give one of them")
     if rule.freq in ("DAILY", "WEEKLY"):
         if any(n for _, n in rule.weekdays):
-            raise ValueError(
-                f"FREQ={rule.freq} takes plain weekdays in BYDAY (MO, not 1MO); use FREQ=MONTHLY for 1MO"
-            )
+            raise ValueError(f"FREQ={rule.freq} takes plain weekdays in BYDAY (MO, not 1MO); use FREQ=MONTHLY for 1MO")
         if rule.month_days or rule.positions:
             raise ValueError(f"FREQ={rule.freq} takes neither BYMONTHDAY nor BYSETPOS; use FREQ=MONTHLY")
     if rule.positions and not (rule.weekdays or rule.month_days):

@@ -46,9 +46,7 @@ class Edit:
     @property
     def touches_time(self) -> bool:
         """Whether somebody may be busy now who was not asked before."""
-        return (
-            self.moved or self.attendees is not None or self.recurrence is not None or "busy" in self.details
-        )
+        return self.moved or self.attendees is not None or self.recurrence is not None or "busy" in self.details
 
     def apply(self, event: Event) -> dict[str, Any]:
         """Details and attendees for one record; who stays keeps the response, unless the time changes."""
@@ -132,9 +130,7 @@ def change_all(call: Call, series: Event, original_start: int, edit: Edit) -> Ch
     if retimed:
         if rule:
             fitting(call, Series(rule, start, edit.timezone))
-        values["excluded"] = _carried(
-            _deleted(series, changed), series, by, Series(rule, start, edit.timezone)
-        )
+        values["excluded"] = _carried(_deleted(series, changed), series, by, Series(rule, start, edit.timezone))
         reset = _put_back(call, changed)
     else:
         for event in _confirmed(changed):

@@ -114,9 +114,7 @@ def calendar_of(call: Call, email: str, begin: int, end: int) -> list[Occurrence
     for row in rows:
         recurrence, start, finish, timezone = when(row)
         # Most series miss a short window, and making a record costs more than finding that out.
-        if recurrence and not occurrences(
-            Series(recurrence, start, timezone), begin - finish + start - DAY, end
-        ):
+        if recurrence and not occurrences(Series(recurrence, start, timezone), begin - finish + start - DAY, end):
             continue
         found += expand(cast("Event", derived.decode(row)), begin, end)
         if len(found) > MOST_IN_WINDOW:
@@ -135,9 +133,7 @@ def busy_of(call: Call, email: str, begin: int, end: int) -> list[Occurrence]:
 
 def busy_spans(call: Call, email: str, begin: int, end: int) -> list[Span]:
     """When a person is busy in a window, joined and cut to it."""
-    return merged(
-        (max(found.start, begin), min(found.end, end)) for found in busy_of(call, email, begin, end)
-    )
+    return merged((max(found.start, begin), min(found.end, end)) for found in busy_of(call, email, begin, end))
 
 
 def changed_occurrences(world: World, series: Event, first: int = 0) -> list[Event]:

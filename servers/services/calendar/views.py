@@ -111,7 +111,4 @@ def _upcoming(call: Call, series: Event) -> list[JsonObject]:
     gone = set(series.excluded)
     begin = max(call.now, series.start)
     starts = [start for start in occurrences(series.series, begin, begin + 366 * DAY) if start not in gone]
-    return [
-        {"event_id": occurrence_id(series.id, start), "start": call.local(start)}
-        for start in starts[:UPCOMING]
-    ]
+    return [{"event_id": occurrence_id(series.id, start), "start": call.local(start)} for start in starts[:UPCOMING]]

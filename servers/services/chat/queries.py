@@ -36,12 +36,8 @@ CHANNEL = Query(
     ),
 )
 SAME_PEOPLE = Query(Channel, lambda c: sa.select(c).where(c.c.kind == "dm", c.c.members == param("members")))
-SHARED = Query(
-    Channel, lambda c: sa.select(c).where(has_item(c.c.members, "me"), has_item(c.c.members, "other"))
-)
-MESSAGE_IN = Query(
-    Message, lambda m: sa.select(m).where(m.c.id == param("id"), m.c.channel_id == param("channel"))
-)
+SHARED = Query(Channel, lambda c: sa.select(c).where(has_item(c.c.members, "me"), has_item(c.c.members, "other")))
+MESSAGE_IN = Query(Message, lambda m: sa.select(m).where(m.c.id == param("id"), m.c.channel_id == param("channel")))
 
 
 def _timeline() -> Select:

@@ -47,9 +47,7 @@ class Channel(Record):
 
     def open_to(self, person: Person) -> bool:
         """Whether this person may read and post here."""
-        return person.email in self.members or (
-            self.kind == "channel" and not self.private and not person.external
-        )
+        return person.email in self.members or (self.kind == "channel" and not self.private and not person.external)
 
 
 class Message(Record):
@@ -99,11 +97,7 @@ def check(records: Mapping[str, Mapping[str, Record]], start: int) -> list[Probl
         identity = channel.name or tuple(channel.members)
         if identity in seen:
             field = "name" if channel.name else "members"
-            what = (
-                f"channel {seen[identity]!r} has this name"
-                if channel.name
-                else f"{seen[identity]!r} is their dm"
-            )
+            what = f"channel {seen[identity]!r} has this name" if channel.name else f"{seen[identity]!r} is their dm"
             problems.append(Problem("duplicate_name", f"records.{Channel.type_name}[{index}].{field}", what))
         seen.setdefault(identity, channel.id)
     for index, message in enumerate(messages.values()):
@@ -131,9 +125,7 @@ def _rights(
     problems: list[Problem] = []
     if author is not None and channel is not None and not channel.open_to(author):
         text = f"{author.email} cannot post in channel {channel.id!r}"
-        problems.append(
-            Problem("no_access", f"{where}.author", text, "Make them a member or move the message.")
-        )
+        problems.append(Problem("no_access", f"{where}.author", text, "Make them a member or move the message."))
     reacted = {email for emails in message.reactions.values() for email in emails}
     problems += [
         Problem(

@@ -107,9 +107,7 @@ class OpenDm(Arguments):
     The same people always give the same conversation.
     """
 
-    people: list[str] = Field(
-        min_length=1, max_length=8, description="Mail addresses or names, without yourself"
-    )
+    people: list[str] = Field(min_length=1, max_length=8, description="Mail addresses or names, without yourself")
 
 
 class React(Arguments):
@@ -240,19 +238,14 @@ def react(call: Call, args: React) -> JsonObject:
     channel = None if message is None else call.world.get(Channel, message.channel_id)
     if message is None or channel is None or not channel.open_to(call.person):
         raise call.refuse(
-            f"there is no message {args.message_id!r} that you can see. Take a message_id from a channel "
-            "or a search."
+            f"there is no message {args.message_id!r} that you can see. Take a message_id from a channel or a search."
         )
     emoji = args.emoji.strip().strip(":")
     if not _EMOJI.fullmatch(emoji):
-        raise call.refuse(
-            f"{args.emoji!r} is no emoji. Give a name such as thumbsup, eyes or white_check_mark."
-        )
+        raise call.refuse(f"{args.emoji!r} is no emoji. Give a name such as thumbsup, eyes or white_check_mark.")
     who = message.reactions.get(emoji, [])
     if call.person.email not in who:
-        message = call.world.update(
-            message, reactions={**message.reactions, emoji: [*who, call.person.email]}
-        )
+        message = call.world.update(message, reactions={**message.reactions, emoji: [*who, call.person.email]})
     return {"message_id": message.id, "channel_id": message.channel_id, "reactions": message.reactions}
 
 
@@ -263,21 +256,13 @@ def find_channel(call: Call, text: str) -> Channel:
         ToolError: There is none, or none that the caller may know of; the visible ones are listed.
     """
     wanted = text.strip()
-    channel = call.world.first(
-        CHANNEL, id=wanted, name=wanted.removeprefix("#").lower() or "#", **_rights(call)
-    )
+    channel = call.world.first(CHANNEL, id=wanted, name=wanted.removeprefix("#").lower() or "#", **_rights(call))
     if channel is not None:
         return channel
-    names = [
-        f"#{item.name}"
-        for item in call.world.select(OPEN_CHANNELS, **_rights(call))
-        if item.kind == "channel"
-    ]
+    names = [f"#{item.name}" for item in call.world.select(OPEN_CHANNELS, **_rights(call)) if item.kind == "channel"]
     more = ", ..." if len(names) > MAX_LISTED else ""
     options = f"You can read {', '.join(names[:MAX_LISTED])}{more}" if names else "You can read no channels"
-    raise call.refuse(
-        f"there is no channel {text!r} that you can see. {options}; for people use chat_open_dm."
-    )
+    raise call.refuse(f"there is no channel {text!r} that you can see. {options}; for people use chat_open_dm.")
 
 
 def _reachable(call: Call, other: Person) -> None:

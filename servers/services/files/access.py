@@ -74,9 +74,7 @@ def find_file(call: Call, file_id: str, needed: Role = "reader") -> Access:
     file = call.world.get(File, file_id)
     role = None if file is None else role_of(call, file)
     if file is None or role is None:
-        raise call.refuse(
-            f"there is no file {file_id!r} that you can see. Look with files_list or files_search."
-        )
+        raise call.refuse(f"there is no file {file_id!r} that you can see. Look with files_list or files_search.")
     if RANK[role] < RANK[needed]:
         takes = "only its owner may do this" if needed == "owner" else "this takes an editor"
         raise call.refuse(f"you are {role} of {file.name!r}, and {takes}. Ask the owner, {file.owner}.")
@@ -165,9 +163,7 @@ def _files() -> Select:
     """Files with what is shown of them, each with its newest version."""
     file, version = table(File), table(Version)
     newer = version.alias("newer")
-    newest = (
-        sa.select(newer.c.id).where(newer.c.file_id == file.c.id).order_by(newer.c.number.desc()).limit(1)
-    )
+    newest = sa.select(newer.c.id).where(newer.c.file_id == file.c.id).order_by(newer.c.number.desc()).limit(1)
     shown = [file.c[name] for name in ("id", "name", "media_type", "owner", "shares", "folder_id")]
     shown += [version.c[name] for name in ("id", "number", "author", "created_at")]
     joined = file.join(version, version.c.id == newest.scalar_subquery())
@@ -219,25 +215,17 @@ VISIBLE_FOLDERS = Query(
 )
 TOP_FOLDERS = Query(Folder, _top_folders)
 """The visible folders that lie in no visible folder."""
-FOLDERS_IN = Query(
-    Folder, lambda f: sa.select(f).where(f.c.parent == param("folder")).order_by(f.c.name, f.c.id)
-)
+FOLDERS_IN = Query(Folder, lambda f: sa.select(f).where(f.c.parent == param("folder")).order_by(f.c.name, f.c.id))
 FILES_IN = Statement(_files_in)
 LOOSE_FILES = Statement(_loose_files)
 """The visible files that lie in no visible folder: shared one by one."""
 NAMED = Query(File, lambda f: sa.select(f).where(f.c.folder_id == param("folder"), f.c.name == param("name")))
-FOLDER_NAMED = Query(
-    Folder, lambda f: sa.select(f).where(f.c.parent == param("folder"), f.c.name == param("name"))
-)
-HISTORY = Query(
-    Version, lambda v: sa.select(v).where(v.c.file_id == param("file")).order_by(v.c.number.desc())
-)
+FOLDER_NAMED = Query(Folder, lambda f: sa.select(f).where(f.c.parent == param("folder"), f.c.name == param("name")))
+HISTORY = Query(Version, lambda v: sa.select(v).where(v.c.file_id == param("file")).order_by(v.c.number.desc()))
 CURRENT = Query(
     Version, lambda v: sa.select(v).where(v.c.file_id == param("file")).order_by(v.c.number.desc()).limit(1)
 )
 AT = Query(Version, lambda v: sa.select(v).where(v.c.file_id == param("file"), v.c.number == param("number")))
 TEXTS = Statement(
-    lambda: sa.select(*[table(Version).c[name] for name in ("id", "text")]).where(
-        among(table(Version).c.id, "ids")
-    )
+    lambda: sa.select(*[table(Version).c[name] for name in ("id", "text")]).where(among(table(Version).c.id, "ids"))
 )

@@ -77,9 +77,7 @@ class ReadFile(Arguments):
     file_id: str
     version: int | None = VERSION
     offset: int = Field(default=0, ge=0, le=1_000_000, description="Character to begin at")
-    limit: int = Field(
-        default=READ_LIMIT, ge=1, le=MAX_READ, description=f"Most characters, at most {MAX_READ}"
-    )
+    limit: int = Field(default=READ_LIMIT, ge=1, le=MAX_READ, description=f"Most characters, at most {MAX_READ}")
 
 
 class DownloadFile(Arguments):

@@ -156,8 +156,7 @@ def _names(folders: Mapping[str, Folder], files: Mapping[str, File]) -> list[Pro
         if folder.parent is not None  # people have their own tops
     ]
     entries += [
-        (f"records.{File.type_name}[{index}].name", file.folder_id, file)
-        for index, file in enumerate(files.values())
+        (f"records.{File.type_name}[{index}].name", file.folder_id, file) for index, file in enumerate(files.values())
     ]
     for where, place, entry in entries:
         other = seen.setdefault((place, entry.name), entry.id)

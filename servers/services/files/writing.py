@@ -42,9 +42,7 @@ class CreateFile(Arguments):
     name: str
     text: str | None = TEXT
     base64: str | None = BASE64
-    media_type: str | None = Field(
-        default=None, max_length=100, description="Such as text/markdown or application/pdf"
-    )
+    media_type: str | None = Field(default=None, max_length=100, description="Such as text/markdown or application/pdf")
 
 
 class UpdateFile(Arguments):
@@ -101,9 +99,7 @@ def create_file(call: Call, args: CreateFile) -> JsonObject:
     default = "text/plain" if args.base64 is None else "application/octet-stream"
     media_type = args.media_type or default
     if not _MEDIA_TYPE.fullmatch(media_type):
-        raise call.refuse(
-            f"media_type {media_type!r} is none. Write it like text/markdown or application/pdf."
-        )
+        raise call.refuse(f"media_type {media_type!r} is none. Write it like text/markdown or application/pdf.")
     file = File(
         id=call.new_id(File.type_name),
         folder_id=place.folder.id,
@@ -151,9 +147,7 @@ def unshare_file(call: Call, args: UnshareFile) -> JsonObject:
         how = everyone_with_access(call, file).get(email)
         if how is None:
             raise call.refuse(f"{file.name!r} is not shared with {email}.")
-        reason = (
-            "owns the file" if how == "owner" else "has access through the folder; move the file to end that"
-        )
+        reason = "owns the file" if how == "owner" else "has access through the folder; move the file to end that"
         raise call.refuse(f"{file.name!r} is not shared with {email} itself: {email} {reason}.")
     left = {person: role for person, role in file.shares.items() if person != email}
     file = call.world.update(file, shares=left)
@@ -203,17 +197,13 @@ def _writable(call: Call, folder_id: str) -> Place:
 
 def _good_content(call: Call, text: str | None, base64: str | None) -> None:
     if (text is None) == (base64 is None):
-        raise call.refuse(
-            "give the content as text (a text file) or as base64 (a binary file), one of the two."
-        )
+        raise call.refuse("give the content as text (a text file) or as base64 (a binary file), one of the two.")
     if base64 is None:
         return
     try:
         decoded(base64)
     except ValueError:
-        raise call.refuse(
-            "base64 is not valid. Encode the bytes with the standard alphabet and padding."
-        ) from None
+        raise call.refuse("base64 is not valid. Encode the bytes with the standard alphabet and padding.") from None
 
 
 def _free_name(call: Call, folder: Folder, name: str) -> None:

@@ -60,9 +60,7 @@ _LABEL_SETS = Statement(_label_sets)
 
 def own_labels(call: Call) -> list[str]:
     """The caller's labels apart from the system ones, sorted."""
-    return ordered_labels(
-        label for labels, _ in _sets(call) for label in labels if label not in SYSTEM_LABELS
-    )
+    return ordered_labels(label for labels, _ in _sets(call) for label in labels if label not in SYSTEM_LABELS)
 
 
 def list_labels(call: Call, args: ListLabels) -> JsonObject:
@@ -92,9 +90,7 @@ def modify_labels(call: Call, args: ModifyLabels) -> JsonObject:
     """Put labels on and off."""
     copy = call.world.get(Copy, copy_id(call.person.email, args.message_id))
     if copy is None:
-        raise call.refuse(
-            f"you have no message {args.message_id!r:.80}. mail_search gives the ids of messages."
-        )
+        raise call.refuse(f"you have no message {args.message_id!r:.80}. mail_search gives the ids of messages.")
     known = own_labels(call) if {*args.add, *args.remove}.difference(SYSTEM_LABELS) else []
     adding = [_label(call, name, known) for name in args.add]
     removing = [_label(call, name, known) for name in args.remove]

@@ -33,9 +33,7 @@ class GetAttachment(Arguments):
     """Get the content of an attachment: text (long ones in parts, see next_offset) or base64."""
 
     attachment_id: str
-    offset: int = Field(
-        default=0, ge=0, le=1_000_000_000, description="Character of a text at which to begin"
-    )
+    offset: int = Field(default=0, ge=0, le=1_000_000_000, description="Character of a text at which to begin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +107,7 @@ def find_attachment(call: Call, attachment_id: str) -> Attachment:
     """
     attachment = call.world.get(Attachment, attachment_id)
     if attachment is None or not _holds(call, attachment_id):
-        raise call.refuse(
-            f"you have no attachment {attachment_id!r:.80}. mail_get_message lists those of a message."
-        )
+        raise call.refuse(f"you have no attachment {attachment_id!r:.80}. mail_get_message lists those of a message.")
     return attachment
 
 

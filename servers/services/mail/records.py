@@ -16,9 +16,7 @@ from pydantic import Field, field_validator, model_validator
 
 from servers.records import Index, Instant, Record, Ref
 
-ADDRESS_PATTERN = (
-    r'^[^@\s<>,;:"()\\\x00-\x20\x7f]+@[^@\s<>,;:"()\\\x00-\x20\x7f]+\.[^@\s<>,;:"()\\\x00-\x20\x7f]+$'
-)
+ADDRESS_PATTERN = r'^[^@\s<>,;:"()\\\x00-\x20\x7f]+@[^@\s<>,;:"()\\\x00-\x20\x7f]+\.[^@\s<>,;:"()\\\x00-\x20\x7f]+$'
 MailAddress = Annotated[str, Field(pattern=ADDRESS_PATTERN, max_length=254)]
 
 INBOX, SENT, UNREAD, STARRED, IMPORTANT, TRASH = "INBOX", "SENT", "UNREAD", "STARRED", "IMPORTANT", "TRASH"
@@ -89,9 +87,7 @@ class Attachment(Record):
             try:
                 base64.b64decode(self.base64, validate=True)
             except binascii.Error:
-                raise ValueError(
-                    "base64 does not decode; expected standard base64 without line breaks"
-                ) from None
+                raise ValueError("base64 does not decode; expected standard base64 without line breaks") from None
         return self
 
     @property

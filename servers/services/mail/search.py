@@ -182,9 +182,7 @@ class _Reader:
 
     def pattern(self, kind: str, value: str) -> Test:
         # SQLite's LIKE ignores the case of ASCII letters only; the usual spellings stand in for the others.
-        spellings = (
-            [value] if value.isascii() else dict.fromkeys((value.lower(), value.upper(), value.title()))
-        )
+        spellings = [value] if value.isascii() else dict.fromkeys((value.lower(), value.upper(), value.title()))
         return self.test(kind, *[like_pattern(spelling) for spelling in spellings])
 
     def test(self, kind: str, *values: str | int) -> Test:
@@ -201,9 +199,7 @@ class _Reader:
             year, month, day = (int(part) for part in found.groups()) if found else (0, 0, 0)
             return int(datetime(year, month, day, tzinfo=zone(self.call.person.timezone)).timestamp())
         except (ValueError, OverflowError):
-            raise self.call.refuse(
-                f"{operator}:{value} is not a day. Write it like {operator}:2026/03/01."
-            ) from None
+            raise self.call.refuse(f"{operator}:{value} is not a day. Write it like {operator}:2026/03/01.") from None
 
     def age(self, operator: str, value: str) -> int:
         found = _AGE.fullmatch(value.lower())

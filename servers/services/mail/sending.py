@@ -36,9 +36,7 @@ class Send(Arguments):
     subject: str = Field(max_length=LONGEST_SUBJECT)
     body: str = Field(min_length=1, max_length=LONGEST_BODY, description="Plain text")
     cc: list[str] = Field(default=[], max_length=MOST_RECIPIENTS)
-    bcc: list[str] = Field(
-        default=[], max_length=MOST_RECIPIENTS, description="Recipients whom the others do not see"
-    )
+    bcc: list[str] = Field(default=[], max_length=MOST_RECIPIENTS, description="Recipients whom the others do not see")
 
 
 class Reply(Arguments):
@@ -144,9 +142,7 @@ def reply(call: Call, args: Reply) -> JsonObject:
     message = find_message(call, args.message_id).message
     people = reply_recipients(call, message, everyone=args.reply_all)
     people = recipients(people.to, [*people.cc, *resolve_all(call, args.cc)])
-    return deliver(
-        call, Outgoing(people, reply_subject(message.subject), args.body, message.thread_id, message.id)
-    )
+    return deliver(call, Outgoing(people, reply_subject(message.subject), args.body, message.thread_id, message.id))
 
 
 def forward(call: Call, args: Forward) -> JsonObject:
@@ -157,9 +153,7 @@ def forward(call: Call, args: Forward) -> JsonObject:
     people = recipients(resolve_all(call, args.to))
     return deliver(
         call,
-        Outgoing(
-            people, forward_subject(message.subject), body, message.thread_id, attachments=message.attachments
-        ),
+        Outgoing(people, forward_subject(message.subject), body, message.thread_id, attachments=message.attachments),
     )
 
 

@@ -16,9 +16,7 @@ from servers.sql import Query, Statement, table
 from servers.world import World
 
 _MESSAGES = Query(Message, lambda m: sa.select(m).order_by(m.c.sent_at, sa.literal_column("rowid")))
-_DRAFTS = Query(
-    Draft, lambda d: sa.select(d).where(d.c.reply_to.is_not(None), d.c.thread_id == "").order_by(d.c.id)
-)
+_DRAFTS = Query(Draft, lambda d: sa.select(d).where(d.c.reply_to.is_not(None), d.c.thread_id == "").order_by(d.c.id))
 _COPY_IDS = Statement(lambda: sa.select(table(Copy).c.id))
 
 
@@ -79,15 +77,11 @@ def has_mailbox(world: World, address: str) -> bool:
     return person is not None and not person.external
 
 
-def _message_problems(
-    message: Message, where: str, messages: Mapping[str, Message], start: int
-) -> Iterator[Problem]:
+def _message_problems(message: Message, where: str, messages: Mapping[str, Message], start: int) -> Iterator[Problem]:
     if message.sent_at > start:
         yield _future(f"{where}.sent_at")
     if not message.recipients:
-        yield Problem(
-            "no_recipient", f"{where}.to", "the message has no recipient", "Name somebody in to, cc or bcc."
-        )
+        yield Problem("no_recipient", f"{where}.to", "the message has no recipient", "Name somebody in to, cc or bcc.")
     if message.in_reply_to is None:
         return
     parent = messages[message.in_reply_to]

@@ -21,9 +21,7 @@ QUEUES = Query(Queue, lambda queue: sa.select(queue).order_by(queue.c.id))
 TICKETS_BY_ID = Query(Ticket, lambda ticket: sa.select(ticket).order_by(ticket.c.id))
 PUBLIC_COMMENTS = Query(
     Comment,
-    lambda comment: (
-        sa.select(comment).where(comment.c.public == 1).order_by(comment.c.created_at, comment.c.id)
-    ),
+    lambda comment: sa.select(comment).where(comment.c.public == 1).order_by(comment.c.created_at, comment.c.id),
 )
 
 
@@ -42,9 +40,7 @@ def check(records: Mapping[str, Group], start: int) -> list[Problem]:
         problems += _at(Comment, index, _comment_problems(comment, tickets[comment.ticket_id], people, start))
     for index, approval in enumerate(records[Approval.type_name].values()):
         approval = cast("Approval", approval)
-        problems += _at(
-            Approval, index, _approval_problems(approval, tickets[approval.ticket_id], people, start)
-        )
+        problems += _at(Approval, index, _approval_problems(approval, tickets[approval.ticket_id], people, start))
     return problems
 
 

@@ -146,9 +146,7 @@ class Approval(Record):
 
 def restricted_actions(queue: Queue) -> tuple[str, ...]:
     """The actions that need an approval in a queue, as ``Approval.action`` names them."""
-    priorities = [
-        f"priority:{priority}" for priority in PRIORITIES if priority in queue.restricted_priorities
-    ]
+    priorities = [f"priority:{priority}" for priority in PRIORITIES if priority in queue.restricted_priorities]
     return (
         *priorities,
         *(f"status:{status}" for status in STATUSES if status in queue.restricted_transitions),

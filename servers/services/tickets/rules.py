@@ -39,9 +39,7 @@ def find_ticket(call: Call, text: str) -> Ticket:
     """
     ticket = call.world.get(Ticket, text.strip().upper())
     if ticket is None or not may_see(call.person, ticket):
-        raise call.refuse(
-            f"there is no ticket {text!r}. Ids look like SUP-104; find tickets with tickets_search."
-        )
+        raise call.refuse(f"there is no ticket {text!r}. Ids look like SUP-104; find tickets with tickets_search.")
     return ticket
 
 
@@ -60,9 +58,7 @@ def find_queue(call: Call, text: str) -> Queue:
     if len(named) == 1:
         return named[0]
     known = ", ".join(f"{queue.id} ({queue.name})" for queue in named or queues) or "none"
-    raise call.refuse(
-        f"{'several queues are' if named else 'there is no queue'} called {text!r}. Queues: {known}."
-    )
+    raise call.refuse(f"{'several queues are' if named else 'there is no queue'} called {text!r}. Queues: {known}.")
 
 
 def queue_of(call: Call, ticket: Ticket) -> Queue:
@@ -124,11 +120,7 @@ def require_approval(call: Call, ticket: Ticket, queue: Queue, action: str) -> N
     """
     if action not in restricted_actions(queue):
         return
-    found = [
-        approval
-        for approval in call.world.select(APPROVALS_OF, ticket_id=ticket.id)
-        if approval.action == action
-    ]
+    found = [approval for approval in call.world.select(APPROVALS_OF, ticket_id=ticket.id) if approval.action == action]
     if any(approval.state == "approved" for approval in found):
         return
     raise _not_approved(call, ticket, queue, action, found)
@@ -150,6 +142,4 @@ def _not_approved(call: Call, ticket: Ticket, queue: Queue, action: str, found: 
             f"{action} on {ticket.id} is not approved: {last.approver} rejected {last.id}{note}. "
             f"It needs an approval that is granted. {how}"
         )
-    return call.refuse(
-        f"{action} needs an approval in queue {queue.id}, and none was requested for {ticket.id}. {how}"
-    )
+    return call.refuse(f"{action} needs an approval in queue {queue.id}, and none was requested for {ticket.id}. {how}")

@@ -83,9 +83,7 @@ def _condition(call: Call, term: Term) -> Condition:
     read = _READERS[term.operator]
     parts = [part.strip() for part in term.value.split(",") if part.strip()]
     if not parts:
-        raise call.refuse(
-            f"{term.operator}: has no value. Write it like {term.operator}:{OPERATORS[term.operator]}."
-        )
+        raise call.refuse(f"{term.operator}: has no value. Write it like {term.operator}:{OPERATORS[term.operator]}.")
     return Condition(term.operator, term.negated, tuple(read(call, term.operator, part) for part in parts))
 
 
@@ -102,9 +100,7 @@ def _person(call: Call, operator: str, text: str) -> str:
 
 
 def _tag(call: Call, operator: str, text: str) -> str:
-    return like_pattern(
-        to_json(text).decode()
-    )  # as in the stored list, with its quotes, so that whole tags fit
+    return like_pattern(to_json(text).decode())  # as in the stored list, with its quotes, so that whole tags fit
 
 
 def _time(call: Call, operator: str, text: str) -> int:
@@ -188,9 +184,7 @@ def _clause(ticket: Any, name: str, values: Values) -> sa.ColumnElement[bool]:  
 
 def _overdue(ticket: Any) -> sa.ColumnElement[bool]:  # noqa: ANN401
     """What ``sla.overdue`` says, in SQL."""
-    late_answer = ticket.first_response_at.is_(None) & (
-        sa.func.coalesce(ticket.response_due_at, _FAR) < param("now")
-    )
+    late_answer = ticket.first_response_at.is_(None) & (sa.func.coalesce(ticket.response_due_at, _FAR) < param("now"))
     return ticket.status.not_in(DONE) & (late_answer | (sa.func.coalesce(ticket.due_at, _FAR) < param("now")))
 
 

@@ -35,9 +35,7 @@ def overdue(ticket: Ticket | Brief, now: int) -> bool:
     if ticket.status in DONE:
         return False
     late_answer = (
-        ticket.first_response_at is None
-        and ticket.response_due_at is not None
-        and ticket.response_due_at < now
+        ticket.first_response_at is None and ticket.response_due_at is not None and ticket.response_due_at < now
     )
     return late_answer or (ticket.due_at is not None and ticket.due_at < now)
 

@@ -51,9 +51,7 @@ class SearchTickets(Arguments):
     (status:new,open), - negates, quotes hold words together.
     """
 
-    query: str = Field(
-        default="", max_length=MAX_QUERY, description="Words and operators; empty finds all tickets"
-    )
+    query: str = Field(default="", max_length=MAX_QUERY, description="Words and operators; empty finds all tickets")
     sort: Sort = Field(
         default="updated",
         description="Newest update or creation, nearest due date, or highest priority first",
@@ -81,13 +79,9 @@ class CreateTicket(Arguments):
     title: str = Field(min_length=1, max_length=TITLE_LIMIT, pattern=TEXT)
     description: str = Field(default="", max_length=BODY_LIMIT)
     priority: Priority = Field(default="normal")
-    customer: str | None = Field(
-        default=None, max_length=TITLE_LIMIT, description="Organisation whose matter this is"
-    )
+    customer: str | None = Field(default=None, max_length=TITLE_LIMIT, description="Organisation whose matter this is")
     tags: list[str] = Field(default_factory=list[str], max_length=20)
-    reporter: str | None = Field(
-        default=None, description="Person for whom you create it, by name or mail address"
-    )
+    reporter: str | None = Field(default=None, description="Person for whom you create it, by name or mail address")
 
 
 class UpdateTicket(Arguments):
@@ -100,9 +94,7 @@ class UpdateTicket(Arguments):
     title: str | None = Field(default=None, min_length=1, max_length=TITLE_LIMIT, pattern=TEXT)
     description: str | None = Field(default=None, max_length=BODY_LIMIT)
     priority: Priority | None = None
-    tags: list[str] | None = Field(
-        default=None, max_length=20, description="All tags; replaces the present ones"
-    )
+    tags: list[str] | None = Field(default=None, max_length=20, description="All tags; replaces the present ones")
 
 
 class AssignTicket(Arguments):
@@ -250,9 +242,7 @@ def assign_ticket(call: Call, args: AssignTicket) -> JsonObject:
     person = call.person if wanted.lower() == "me" else find_person(call, wanted)
     if person.email not in queue.members:
         members = ", ".join(queue.members) or "nobody"
-        raise call.refuse(
-            f"{person.name} <{person.email}> is no member of queue {queue.id}. Members: {members}."
-        )
+        raise call.refuse(f"{person.name} <{person.email}> is no member of queue {queue.id}. Members: {members}.")
     return views.summary(call, _change(call, ticket, {"assignee": person.email}))
 
 
@@ -262,9 +252,7 @@ def transition_ticket(call: Call, args: TransitionTicket) -> JsonObject:
     allowed = TRANSITIONS[ticket.status]
     if args.status not in allowed:
         now = f"{ticket.id} is {ticket.status}" + (" already" if args.status == ticket.status else "")
-        raise call.refuse(
-            f"{now} and cannot become {args.status}. Allowed from {ticket.status}: {', '.join(allowed)}."
-        )
+        raise call.refuse(f"{now} and cannot become {args.status}. Allowed from {ticket.status}: {', '.join(allowed)}.")
     resolution = (args.resolution or "").strip()
     if args.status == "resolved" and not resolution:
         raise call.refuse("resolved needs a resolution: say in resolution how the ticket was resolved.")
@@ -284,13 +272,9 @@ def comment_ticket(call: Call, args: CommentTicket) -> JsonObject:
     ticket = find_ticket(call, args.ticket_id)
     if not may_change(call.person, queue_of(call, ticket)):
         if ticket.reporter != call.person.email:
-            raise call.refuse(
-                f"only members of queue {ticket.queue} and the reporter may comment on {ticket.id}."
-            )
+            raise call.refuse(f"only members of queue {ticket.queue} and the reporter may comment on {ticket.id}.")
         if not args.public:
-            raise call.refuse(
-                f"only members of queue {ticket.queue} write internal comments. Set public to true."
-            )
+            raise call.refuse(f"only members of queue {ticket.queue} write internal comments. Set public to true.")
     refuse_closed(call, ticket)
     comment = Comment(
         id=call.new_id(Comment.type_name),
@@ -319,9 +303,7 @@ def link_tickets(call: Call, args: LinkTickets) -> JsonObject:
     if first.id == second.id:
         raise call.refuse(f"{first.id} cannot be linked to itself.")
     if not any(may_change(call.person, queue_of(call, ticket)) for ticket in (first, second)):
-        raise call.refuse(
-            f"only members of queue {first.queue} or {second.queue} may link {first.id} and {second.id}."
-        )
+        raise call.refuse(f"only members of queue {first.queue} or {second.queue} may link {first.id} and {second.id}.")
     for ticket, other in ((first, second), (second, first)):
         if other.id not in ticket.links:
             _change(call, ticket, {"links": sorted([*ticket.links, other.id])})
@@ -396,9 +378,7 @@ def _other_reporter(call: Call, queue: Queue, text: str) -> Person:
         return call.person
     person = find_person(call, text)
     if person.email != call.person.email and not may_change(call.person, queue):
-        raise call.refuse(
-            f"only members of queue {queue.id} create tickets there for others. Leave reporter out."
-        )
+        raise call.refuse(f"only members of queue {queue.id} create tickets there for others. Leave reporter out.")
     return person
 
 

@@ -30,9 +30,7 @@ COMMENTS_OF = Query(
 )
 TICKETS_AMONG = Query(Ticket, lambda ticket: sa.select(ticket).where(among(ticket.c.id, "ids")))
 BRIEF_AMONG = Statement(
-    lambda: sa.select(*(table(Ticket).c[name] for name in Brief._fields)).where(
-        among(table(Ticket).c.id, "ids")
-    )
+    lambda: sa.select(*(table(Ticket).c[name] for name in Brief._fields)).where(among(table(Ticket).c.id, "ids"))
 )
 HISTORY_FIELDS = ("title", "description", "status", "priority", "assignee", "resolution", "customer")
 """Fields whose changes the history shows; all are ones that everybody who sees the ticket sees."""
@@ -169,22 +167,16 @@ def history(call: Call, ticket: Ticket) -> list[JsonObject]:
     if not call.person.external:
         for item in call.world.select(APPROVALS_OF, ticket_id=ticket.id):
             about = {"approval_id": item.id, "action": item.action}
-            found.append(
-                (item.requested_at, {"by": item.requested_by, "what": "approval requested", **about})
-            )
+            found.append((item.requested_at, {"by": item.requested_by, "what": "approval requested", **about}))
             if item.decided_at is not None:
-                found.append(
-                    (item.decided_at, {"by": item.approver, "what": f"approval {item.state}", **about})
-                )
+                found.append((item.decided_at, {"by": item.approver, "what": f"approval {item.state}", **about}))
     found.sort(key=lambda entry: entry[0])
     return [{"at": call.local(at), **entry} for at, entry in found]
 
 
 def _own_changes(call: Call, ticket: Ticket) -> list[tuple[int, JsonObject]]:
     changes = [
-        change
-        for change in call.world.row_changes()
-        if change.type == Ticket.type_name and change.key == ticket.id
+        change for change in call.world.row_changes() if change.type == Ticket.type_name and change.key == ticket.id
     ]
     calls = {entry.seq: entry for entry in call.world.journal(changes[0].call - 1)} if changes else {}
     found: list[tuple[int, JsonObject]] = []
