@@ -182,7 +182,7 @@ class Store:
         ]
 
     def row_changes(self, after: int = 0) -> list[RowChange]:
-        """Every row change of calls after number ``after``, in order."""
+        """Every row change of calls after number ``after``, in order; do not change what is in them."""
         types = self.image.workplace.types
         rows = self._live().execute(
             "SELECT call, type, key, before, after FROM _changes WHERE call > ? ORDER BY seq", (after,)
@@ -192,8 +192,8 @@ class Store:
                 call,
                 name,
                 key,
-                None if before is None else types[name].from_change(before),
-                None if after_ is None else types[name].from_change(after_),
+                None if before is None else _change(types[name], before),
+                None if after_ is None else _change(types[name], after_),
             )
             for call, name, key, before, after_ in rows
         ]
@@ -249,6 +249,11 @@ class Store:
 def _shown(derived: RecordType, row: tuple[Any, ...]) -> JsonObject:
     """A row as JSON values; gradings of one environment ask for the same rows again and again."""
     return derived.decode(row).model_dump(mode="json")
+
+
+@lru_cache(maxsize=1024)
+def _change(derived: RecordType, values: str) -> JsonObject:
+    return derived.from_change(values)
 
 
 @lru_cache(maxsize=1024)

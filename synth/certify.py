@@ -159,9 +159,7 @@ def _oracle_defects(environment: Environment, oracle: Performance) -> list[Defec
         if not trace.ok:
             fix = "Correct the call, or the records it works on."
             observed = f"a refusal: {trace.result}"
-            defects.append(
-                Defect("oracle_refused", f"oracle[{index}]", "a call that succeeds", observed, fix)
-            )
+            defects.append(Defect("oracle_refused", f"oracle[{index}]", "a call that succeeds", observed, fix))
     end = f"oracle[{len(oracle.traces)}]"
     if oracle.broke is not None:
         fix = "Bind the result it needs (`bind`), and refer to a field that is in it."
@@ -192,9 +190,7 @@ def _vacuous(environment: Environment) -> list[Defect]:
                 where, name = f"checks[{index}]", result.check.id
                 fix = "Demand what only the agent can bring about, or make it a guard."
                 observed = f"{name!r} holds {moment}"
-                defects.append(
-                    Defect("vacuous_goal", where, "a goal that does not hold yet", observed, fix, name)
-                )
+                defects.append(Defect("vacuous_goal", where, "a goal that does not hold yet", observed, fix, name))
         if defects:
             break
     world.close()
@@ -203,11 +199,7 @@ def _vacuous(environment: Environment) -> list[Defect]:
 
 def _baseline_defects(name: str, result: Performance) -> Iterator[Defect]:
     if result.total > 0:
-        held = [
-            check.check.id
-            for check in result.grade.checks
-            if not check.check.guard and check.verdict == "PASS"
-        ]
+        held = [check.check.id for check in result.grade.checks if not check.check.guard and check.verdict == "PASS"]
         fix = "Tie these goals to something that has to be done (`needs`)."
         observed = f"{result.total:g}, for {', '.join(held)}"
         yield Defect("baseline_scores", "checks", f"the {name} agent scores 0", observed, fix)

@@ -212,9 +212,7 @@ class Draft:
 
     # ------------------------------------------------------------------ the result
 
-    def environment(
-        self, *, services: Sequence[str], tools: Sequence[str], capabilities: Sequence[str]
-    ) -> Environment:
+    def environment(self, *, services: Sequence[str], tools: Sequence[str], capabilities: Sequence[str]) -> Environment:
         """The finished environment.
 
         Raises:

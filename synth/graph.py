@@ -101,9 +101,7 @@ def build_graph(seed: str, *, people: int = 14, customers: int = 6) -> WorldGrap
         )
         tier = "vip" if index < 2 else "standard"
         clients.append(Customer(name, _domain(companies, name), tier, contact, draw.choice(sales)))
-    principal = draw.choice(
-        [person for person in staff[1:] if person.department in ("Sales", "Support", "Operations")]
-    )
+    principal = draw.choice([person for person in staff[1:] if person.department in ("Sales", "Support", "Operations")])
     monday = date(2026, 3, 2) + timedelta(weeks=draw.randrange(40))
     day = monday + timedelta(days=draw.randrange(3))
     start = datetime.combine(day, time(9, draw.choice([0, 5, 10, 20])), ZoneInfo(principal.timezone))

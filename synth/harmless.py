@@ -97,9 +97,7 @@ def _paraphrased(model: Model) -> Iterator[Variant]:
         model,
         "paraphrased",
         "politer words around the same facts",
-        say=lambda text: (
-            text if "?" in text else f"Sure thing. {text}\n\nLet me know if anything is unclear."
-        ),
+        say=lambda text: text if "?" in text else f"Sure thing. {text}\n\nLet me know if anything is unclear.",
         body=lambda text: f"Hello,\n\n{text}\n\nThank you and best wishes",
     )
 
@@ -152,9 +150,7 @@ def _address_form(model: Model) -> Iterator[Variant]:
     yield from _changed(model, "address_form", "names before addresses", with_names)
 
 
-def _changed(
-    model: Model, operator: str, what: str, change: Callable[[int, Step], Step]
-) -> Iterator[Variant]:
+def _changed(model: Model, operator: str, what: str, change: Callable[[int, Step], Step]) -> Iterator[Variant]:
     """The oracle with each step changed; nothing when no step is another one then."""
     program = tuple(change(index, step) for index, step in enumerate(model.oracle))
     if program != model.oracle:

@@ -37,7 +37,7 @@ from harness.facts import Fact, FactKind
 from synth.program import Model, Variant, distinct, refused, unbound
 from synth.wording import near, slips, written_plainly
 
-SPRAYED = 40
+SPRAYED = 20
 """Most facts that a keyword spray lists."""
 LONGEST = 800
 """Characters of each result in which it looks for facts."""
@@ -185,9 +185,7 @@ def _leaked(model: Model) -> Iterator[Variant]:
                 continue
             people = cast("list[object]", value)
             present = {environment.principal, *(str(person).casefold() for person in people)}
-            stranger = next(
-                (person.email for person in environment.cast if person.email not in present), None
-            )
+            stranger = next((person.email for person in environment.cast if person.email not in present), None)
             if stranger is not None:
                 what = f"oracle[{index}].arguments.{name}: {stranger} too"
                 yield model.with_arguments("leak", what, index, **{name: [*people, stranger]})

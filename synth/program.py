@@ -43,9 +43,7 @@ class Model:
         self.performance = performance
         self.writes: tuple[int, ...] = performance.writing_steps
         """Steps that changed something."""
-        self.words: tuple[int, ...] = tuple(
-            index for index, step in enumerate(self.oracle) if step.say is not None
-        )
+        self.words: tuple[int, ...] = tuple(index for index, step in enumerate(self.oracle) if step.say is not None)
         """Steps that say something to the user."""
         self.vocabulary: Vocabulary = vocabulary_of(environment.image)
         self._facts: dict[str, list[Fact]] = {}

@@ -29,6 +29,7 @@ from harness.user import ScriptedUser
 from servers.bindings import BindingError, resolve
 from servers.desk import agent_desk
 from servers.errors import ServiceFault
+from servers.journal import JournalEntry
 from servers.mcp_server import desk_server
 from servers.world import Mark, World
 
@@ -56,7 +57,8 @@ class Performance:
     said: tuple[str, ...]
     """What the agent told the user."""
     writes: tuple[tuple[str, object], ...]
-    """Tool and arguments of the agent's calls that changed records."""
+    """Tool and arguments of the agent's calls that changed records. Only of the oracle and of what passed:
+    nobody asks what else a failure did."""
     writing_steps: tuple[int, ...]
     """The steps that were these calls."""
 
@@ -202,18 +204,21 @@ class Rehearsal:
     def _performance(self, program: Program, broke: str | None) -> Performance:
         talk = self._talk
         outcome = Outcome(self.world, messages=talk.messages, disclosures=talk.disclosures)
-        changed = {change.call for change in self.world.row_changes()}
-        calls = [index for index in range(len(talk.traces)) if program[index].call is not None]
-        wrote = [
-            (index, entry)
-            for index, entry in zip(calls, outcome.agent_calls, strict=False)
-            if entry.seq in changed
-        ]
+        result = grade(self.environment, outcome)
+        passed = result.score is not None and result.score.passed
+        wrote = self._writes(program, outcome) if passed or program is self.environment.oracle else []
         return Performance(
-            grade=grade(self.environment, outcome),
+            grade=result,
             traces=tuple(talk.traces),
             broke=broke,
             said=tuple(message.content for message in talk.messages if message.role == "assistant"),
             writes=tuple((entry.tool, entry.arguments) for _, entry in wrote),
             writing_steps=tuple(index for index, _ in wrote),
         )
+
+    def _writes(self, program: Program, outcome: Outcome) -> list[tuple[int, JournalEntry]]:
+        """The steps that changed records, each with its call."""
+        changed = {change.call for change in self.world.row_changes()}
+        calls = [index for index in range(len(self._talk.traces)) if program[index].call is not None]
+        entries = zip(calls, outcome.agent_calls, strict=False)
+        return [(index, entry) for index, entry in entries if entry.seq in changed]

@@ -73,12 +73,8 @@ def write(draft: Draft) -> None:
     contact, department = case.customer.contact, case.approver.department
     draft.request = draft.words("request", contact=contact.name, customer=case.customer.name, word=case.word)
     draft.rule(f"An escalation needs an approval (action status:escalated) from an approver in {department}.")
-    draft.rule(
-        "An escalated ticket has priority critical and is assigned to the person with the role on_call."
-    )
-    draft.rule(
-        "Customers are told after that, and never what our people write internally or who works on it."
-    )
+    draft.rule("An escalated ticket has priority critical and is assigned to the person with the role on_call.")
+    draft.rule("Customers are told after that, and never what our people write internally or who works on it.")
     _decides(draft, case, level)
     _oracle(draft, case)
     _what_was_done(draft, case)

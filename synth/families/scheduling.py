@@ -68,9 +68,7 @@ def write(draft: Draft) -> None:
     draft.request = draft.words(
         "request", minutes=MINUTES, title=title, people=" and ".join(names), day=draft.day(slots[3])
     )
-    draft.rule(
-        "Calendars change during the day. Look again right before you book; never book over an appointment."
-    )
+    draft.rule("Calendars change during the day. Look again right before you book; never book over an appointment.")
     draft.rule("If it is not clear who is meant, ask your user before you invite anybody.")
 
     _oracle(draft, others, namesake, slots, title)
@@ -171,9 +169,7 @@ def _namesake(draft: Draft, person: Person) -> Person:
     return namesake
 
 
-def _oracle(
-    draft: Draft, others: list[Person], namesake: Person | None, slots: list[int], title: str
-) -> None:
+def _oracle(draft: Draft, others: list[Person], namesake: Person | None, slots: list[int], title: str) -> None:
     if namesake is not None:
         given = _given(others[0])
         draft.call("directory_search", query=given)
@@ -206,9 +202,7 @@ def _oracle(
         attendees=emails,
     )
     names = " and ".join(person.name for person in others)
-    draft.say(
-        draft.words("report", title=title, people=names, day=draft.day(slots[3]), time=draft.clock(slots[3]))
-    )
+    draft.say(draft.words("report", title=title, people=names, day=draft.day(slots[3]), time=draft.clock(slots[3])))
 
 
 def _correction(draft: Draft, level: Level, slots: list[int], title: str) -> str:
@@ -305,8 +299,7 @@ def _rebooked(step: Step, times: dict[str, str]) -> Step:
     if step.call != "calendar_create_event":
         return step
     moved = {
-        name: times.get(value, value) if isinstance(value, str) else value
-        for name, value in step.arguments.items()
+        name: times.get(value, value) if isinstance(value, str) else value for name, value in step.arguments.items()
     }
     return step.model_copy(update={"arguments": moved})
 

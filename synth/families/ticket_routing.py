@@ -18,14 +18,10 @@ def write(draft: Draft) -> None:
     """Write one environment."""
     count = TICKETS[draft.level - 1]
     customers = draft.draw.sample(draft.graph.customers, count)
-    colleague = draft.draw.choice(
-        [person for person in draft.graph.people if person.email != draft.principal.email]
-    )
+    colleague = draft.draw.choice([person for person in draft.graph.people if person.email != draft.principal.email])
     numbers = draft.draw.sample(range(100, 1000), count)
     draft.declare(draft.data["service"])
-    for number, customer, about in zip(
-        numbers, customers, draft.draw.sample(draft.data["about"], count), strict=True
-    ):
+    for number, customer, about in zip(numbers, customers, draft.draw.sample(draft.data["about"], count), strict=True):
         draft.add("desk.ticket", id=f"T-{number}", customer=customer.name, about=about)
     ticket, others = f"T-{numbers[0]}", [f"T-{number}" for number in numbers[1:]]
     draft.request = draft.words("request", customer=customers[0].name, person=colleague.name)
@@ -47,9 +43,7 @@ def write(draft: Draft) -> None:
         id="nothing-else",
         about="Nothing changes but the owner of this ticket",
         kind="changes",
-        allow=[
-            {"type": "desk.ticket", "operations": ["updated"], "where": {"id": ticket}, "fields": ["owner"]}
-        ],
+        allow=[{"type": "desk.ticket", "operations": ["updated"], "where": {"id": ticket}, "fields": ["owner"]}],
     )
 
 

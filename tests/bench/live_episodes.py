@@ -14,7 +14,7 @@ import psutil
 from anyio.abc import TaskStatus
 
 from harness.live import Control
-from servers.gateway import Gateway, asgi_app, fast_loop, serve
+from servers.gateway import Gateway, asgi_app, serve
 from tests.bench.lean_client import complete, send_all, tool_call
 from tests.bench.workload import READS, busy
 
@@ -47,5 +47,5 @@ async def measure(count: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    found = anyio.run(measure, int(sys.argv[1]), backend_options={**fast_loop()})
+    found = anyio.run(measure, int(sys.argv[1]))
     sys.stdout.write(json.dumps(found) + "\n")

@@ -22,6 +22,7 @@ from synth.author import synthesize
 from tests.bench.workload import READS, busy
 from tests.command_line import ROOT, environment
 
+pytestmark = pytest.mark.timeout(900)
 COUNT = 1_000
 ACCEPTED = 8
 FIRST_ANSWER = "from nothing to the first answer over MCP, wall time"

@@ -23,6 +23,7 @@ from training.engine import Generated, TokenEngine
 from training.engine_transformers import TransformersEngine
 from training.models import DEFAULT_FOLDER, load_model
 
+pytestmark = pytest.mark.timeout(900)
 EPISODES = 6
 
 

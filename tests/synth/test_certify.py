@@ -200,10 +200,8 @@ def test_a_check_that_minds_the_wording_fails_a_harmless_variant():
 
 def test_a_defect_reads_as_one_sentence_with_its_place():
     text = str(only_defect(oracle=[]))
-    assert (
-        text
-        == "[no_oracle] oracle: expected steps that solve the environment; observed none. Write the calls that solve it."
-    )
+    expected = "[no_oracle] oracle: expected steps that solve the environment; observed none."
+    assert text == f"{expected} Write the calls that solve it."
 
 
 # ---------------------------------------------------------------- rehearsal and episode are the same
