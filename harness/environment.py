@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import to_json
@@ -120,6 +120,13 @@ class Environment(Spec):
             return cls.model_validate(data)
         except ValidationError as error:
             raise SpecError([_plain_path(problem) for problem in problems_from(error, "")], source) from None
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy that compiles itself anew: what was derived from the old parts does not belong to it."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
 
     def dump(self) -> dict[str, Any]:
         """Plain data that ``parse`` reads back; defaults left out."""

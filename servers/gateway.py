@@ -29,13 +29,12 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from types import FrameType
-from typing import Any, Literal
+from typing import Literal
 
 import anyio
 import uvicorn
 import uvicorn.server
 from anyio.abc import TaskGroup
-from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
@@ -76,7 +75,7 @@ class _Door:
         self.ready = anyio.Event()
         self.closed = anyio.Event()
         self.manager = StreamableHTTPSessionManager(
-            _lean(make_server(self._find, on_fault=on_fault, name=name)),
+            make_server(self._find, on_fault=on_fault, name=name),
             json_response=True,
             security_settings=CHECKED,
             max_request_body_size=max_body,
@@ -217,19 +216,6 @@ class Gateway:
 def _services(desk: Desk) -> list[str]:
     """The services that a desk has tools of, in the order of the tools."""
     return list(dict.fromkeys(map(desk.world.image.workplace.service_of, desk.tools)))
-
-
-def _lean(server: Server[Any]) -> Server[Any]:
-    """Leave out what costs every call and serves nobody here."""
-    server.middleware.clear()  # only a span per message for OpenTelemetry
-    # Else the SDK lists all tools before each call, to compare arguments with Mcp-Param headers. No schema
-    # here asks for any.
-    server.get_tool_input_schema = _no_headers
-    return server
-
-
-def _no_headers(tool: str) -> None:
-    """The schema to check the headers of a call against: none."""
 
 
 async def _healthz(request: Request) -> Response:

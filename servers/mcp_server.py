@@ -64,7 +64,14 @@ def make_server(find: FindDesk, *, on_fault: Callable[[ServiceFault], None], nam
     server: Server[Any] = Server(name, version=VERSION, on_list_tools=list_tools, on_call_tool=call_tool)
     # Only a span per message for OpenTelemetry, which nobody collects here and every call would pay for.
     server.middleware.clear()
+    # Else the SDK lists all tools before each call over HTTP, to compare arguments with Mcp-Param headers. No schema
+    # here asks for any.
+    server.get_tool_input_schema = _no_headers
     return server
+
+
+def _no_headers(tool: str) -> None:
+    """No argument of any tool travels in a header."""
 
 
 def answer(

@@ -52,14 +52,7 @@ async def _mend(environment: Environment, certificate: Certificate) -> Environme
         checks = _needs_work(checks)
     if "mutant_survives" in codes and not any(isinstance(check, ChangesCheck) for check in checks):
         checks.append(await _closed_world(environment))
-    return None if checks == environment.checks else with_checks(environment, checks)
-
-
-def with_checks(environment: Environment, checks: list[Check]) -> Environment:
-    """The same environment with other checks."""
-    # Not model_copy, which would carry along what was compiled from the old checks.
-    fields = {name: getattr(environment, name) for name in Environment.model_fields}
-    return Environment.model_validate({**fields, "checks": checks})
+    return None if checks == environment.checks else environment.model_copy(update={"checks": checks})
 
 
 def _guard_instead(checks: list[Check], defect: Defect) -> list[Check]:

@@ -225,3 +225,11 @@ def test_the_digest_is_the_same_for_the_same_content_said_otherwise() -> None:
     data["records"] = dict(reversed(data["records"].items()))
     data["events"][0]["when"]["after"] = 300
     assert Environment.parse(data).digest == base
+
+
+def test_a_changed_copy_is_compiled_anew() -> None:
+    environment = FAMILIES[0].make("copy", 1)
+    assert environment.compiled_checks.checks
+    changed = environment.model_copy(update={"checks": environment.checks[:1]})
+    assert len(changed.compiled_checks.checks) == 1
+    assert changed.digest != environment.digest
