@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import to_json
@@ -124,8 +124,9 @@ class Environment(Spec):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy that compiles itself anew: what was derived from the old parts does not belong to it."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in copied.__dict__.keys() - type(self).model_fields.keys():
-            del copied.__dict__[name]
+        values = cast("dict[str, Any]", copied.__dict__)
+        for name in values.keys() - type(self).model_fields.keys():
+            del values[name]
         return copied
 
     def dump(self) -> dict[str, Any]:

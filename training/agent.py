@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 CONTEXT = 2048
 NEW_TOKENS = 256
+SLOTS = 16
+"""Conversations that a student from a folder serves at once; those beyond wait for a place, turn by turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,7 @@ class LocalAgent:
 
         # In a thread, because other agents' episodes go on meanwhile.
         model, tokenizer = await anyio.to_thread.run_sync(load_model, self.folder)
-        engine = TransformersEngine(model)
+        engine = TransformersEngine(model, slots=SLOTS)
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._serve(engine, ready))
         await asyncio.wait([self._owner, ready], return_when=asyncio.FIRST_COMPLETED)

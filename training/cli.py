@@ -30,7 +30,8 @@ def train() -> None:
     """Train a student: fetch a model, SFT, GRPO, and a recipe that shows both ends.
 
     Needs the train extra: pip install -c constraints-cpu.txt 'coworkenv[train]'. Without a GPU it works on
-    the CPU.
+    the CPU; if other work runs there too, start it with OMP_WAIT_POLICY=passive in front, or it may take several
+    times as long.
     """
 
 

@@ -16,8 +16,8 @@ from training.chat import ChatFormat
 from training.engine_transformers import TransformersEngine
 from training.errors import EngineError
 
-TOGETHER = 8
-"""Episodes at once; what one model in this process serves best."""
+TOGETHER = 16
+"""Episodes at once: on a CPU, a step for 16 conversations takes hardly longer than one for 8."""
 
 
 @dataclass(frozen=True, slots=True)

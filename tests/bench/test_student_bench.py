@@ -24,7 +24,7 @@ from training.engine_transformers import TransformersEngine
 from training.models import DEFAULT_FOLDER, load_model
 
 pytestmark = pytest.mark.timeout(900)
-EPISODES = 6
+EPISODES = 2
 
 
 @dataclass
@@ -60,13 +60,13 @@ def test_rollouts(benchmark: Any) -> None:
         engine = TransformersEngine(model)
         async with engine.serving():
             timed = Timed(engine)
-            student = StudentAgent("student", timed, ChatML(tokenizer), Sampling(temperature=1.0, new_tokens=64))
+            student = StudentAgent("student", timed, ChatML(tokenizer), Sampling(temperature=1.0, new_tokens=32))
             begun = time.perf_counter()
             for number, environment in enumerate(environments):
                 trajectory = await run_episode(environment, student, seed=number)
                 assert trajectory.status in ("done", "failed"), trajectory.reason
             shares.append(1 - timed.seconds / (time.perf_counter() - begun))
 
-    benchmark.pedantic(anyio.run, (rollouts,), rounds=3)
-    benchmark.extra_info["outside_the_model"] = [round(share, 4) for share in shares]
-    benchmark.name += f" [{sorted(shares)[1]:.2%} outside the model]"
+    benchmark.pedantic(anyio.run, (rollouts,), rounds=1)
+    benchmark.extra_info["outside_the_model"] = round(shares[0], 4)
+    benchmark.stats.name += f" [{shares[0]:.2%} outside the model]"
