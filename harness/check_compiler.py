@@ -31,7 +31,7 @@ from harness.checks import (
     RecordCheck,
     StatesCheck,
 )
-from harness.facts import Fact, Vocabulary, compare, extract
+from harness.facts import Fact, Vocabulary, apart, compare, extract
 from harness.outcome import Outcome
 from harness.user import UserSpec
 from harness.vocabulary import vocabulary_of
@@ -204,17 +204,21 @@ class _Compiler:
     def _states(self, check: StatesCheck, where: str) -> Decide:
         required = self._facts(check.facts, f"{where}.facts")
         allowed = self._facts(check.allowed, f"{where}.allowed")
+        groups = [self._facts(group, f"{where}.together[{index}]") for index, group in enumerate(check.together)]
         vocabulary = self.vocabulary
 
         # Gradings of one environment read mostly the same texts: a certificate grades dozens of variants.
         @lru_cache(maxsize=256)
         def wrong_in(text: str) -> str | None:
-            report = compare(required, allowed, extract(text, vocabulary), watched=check.watch)
-            if report.exact:
+            stated = extract(text, vocabulary)
+            report = compare(required, allowed, stated, watched=check.watch)
+            loose = apart(groups, stated, text) if groups else []
+            if report.exact and not loose:
                 return None
             missing = [f"{fact.kind} {fact.value} is not stated" for fact in report.missing]
             wrong = [f"{fact.kind} {fact.value} is stated but wrong or surplus" for fact in report.unexpected]
-            return "; ".join([*missing, *wrong])
+            lone = [f"{fact.kind} {fact.value} is not said of {subject.value}" for subject, fact in loose]
+            return "; ".join([*missing, *wrong, *lone])
 
         if check.type is not None:
             return self._states_in_records(check, check.type, wrong_in, where)

@@ -14,6 +14,9 @@ kind         holds when
 ``asked``    the user had told a fact before the agent did something
 ===========  ==============================================================================================
 
+What a text states is read without grammar: "it will not come on 5 May" states 5 May. Which fact is said of
+which is read only where a check asks for it (``together``).
+
 A check is a *goal* (its weight counts towards the score) or a *guard* (``guard: true``: it never adds, it
 only gates). Its verdict is PASS, FAIL or ERROR; a check that cannot decide is an ERROR and voids the episode.
 
@@ -161,13 +164,18 @@ class StatesCheck(CheckBase):
     allowed: list[str] = Field(default_factory=list[str])
     watch: list[FactKind] = Field(default_factory=list[FactKind])
     """Kinds of facts of which none may be wrong or surplus."""
+    together: list[list[str]] = Field(default_factory=list[list[str]])
+    """Facts that must be said of each other, the first of each list being what the others are said of:
+    ``[ORD-1, 5 May 2026]``. Read by where they stand, see ``harness.facts.together``."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> StatesCheck:
         if (self.source == "record") != (self.type is not None):
             raise ValueError("type goes with source: record")
-        if not self.facts and not self.watch:
-            raise ValueError("expected facts, watch or both; without them, any text would do")
+        if any(len(group) < 2 for group in self.together):
+            raise ValueError("expected two facts or more in each list of together")
+        if not self.facts and not self.watch and not self.together:
+            raise ValueError("expected facts, watch or together; without them, any text would do")
         return self
 
 

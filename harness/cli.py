@@ -63,9 +63,9 @@ class Root(click.Group):
             extra = EXTRAS.get((error.name or "").split(".")[0])
             if extra is None:
                 raise
-            raise Refusal(
-                f"this needs {error.name}, which is not installed. Run: pip install 'coworkenv[{extra}]'"
-            ) from error
+            from harness.invocation import install  # noqa: PLC0415 - as above
+
+            raise Refusal(f"this needs {error.name}, which is not installed. Run: {install(extra)}") from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All commands, in the order of the table."""

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import anyio
 import click
 from rich.table import Table
+from rich.text import Text
 
 from harness import pack
 from harness.environment import Environment
 from harness.files import storage_boundary
+from harness.invocation import program
+from harness.rundir import Summary
 from harness.screen import json_option, progress_bar, wide_console
 from servers.errors import Problem, SpecError, suggest
 
@@ -22,6 +29,8 @@ PATH = click.Path(path_type=Path)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 AT_LEAST_ONE = click.IntRange(min=1)
 SHORTEST_TOKEN = 16
+LONGEST_REASON = 200
+MOST_REASONS = 5
 
 
 def _admin_token(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
@@ -47,6 +56,7 @@ def _admin_token(ctx: click.Context, param: click.Parameter, value: str | None) 
     callback=_admin_token,
     help="Token of the control plane, 16 characters or more; by default a fresh one.",
 )
+@click.option("--talk", is_flag=True, help="Give the agent a tool to speak to its user: user_message.")
 @click.option("--stdio", is_flag=True, help="Speak MCP on standard input and output instead of HTTP.")
 @json_option
 def serve(
@@ -58,6 +68,7 @@ def serve(
     hosts: tuple[str, ...],
     data: Path | None,
     admin_token: str,
+    talk: bool,
     stdio: bool,
     as_json: bool,
 ) -> None:
@@ -71,12 +82,12 @@ def serve(
     if stdio:
         from harness.serving import serve_stdio_episode  # noqa: PLC0415 - starts fast without the web stack
 
-        anyio.run(serve_stdio_episode, environment, data)
+        anyio.run(partial(serve_stdio_episode, environment, data, talk=talk))
         return
     from harness.serving import Serving, serve_http  # noqa: PLC0415
     from servers.gateway import fast_loop  # noqa: PLC0415
 
-    serving = Serving(host=host, port=port, hosts=hosts, data=data, admin_token=admin_token, as_json=as_json)
+    serving = Serving(host=host, port=port, hosts=hosts, data=data, admin_token=admin_token, talk=talk, as_json=as_json)
     anyio.run(serve_http, environments, environment.id, serving, backend_options={**fast_loop()})
 
 
@@ -121,11 +132,11 @@ def run(
     api_base: str | None,
     retry_invalid: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Run agents through environments.
 
     The directory is the state: the same command finishes what is missing, and more agents, trials or
-    environments extend the study.
+    environments extend the study. The exit code is 2 when no episode could be scored.
     """
     from harness import results, runs  # noqa: PLC0415 - keeps other commands fast
     from harness.agents.catalogue import make_agent  # noqa: PLC0415
@@ -138,7 +149,7 @@ def run(
         out.mkdir(parents=True, exist_ok=True)
     total = len(environments) * len(made) * trials
     with progress_bar("run", total, quiet=as_json) as advance:
-        anyio.run(
+        result = anyio.run(
             lambda: runs.run(
                 environments,
                 made,
@@ -153,9 +164,11 @@ def run(
     summaries = runs.load_summaries(out)
     if as_json:
         click.echo(json.dumps(results.as_json(summaries)))
-        return
-    wide_console().print(results.table(summaries))
-    click.echo(f"\nrun directory: {out}\nlook at it:    coworkenv report {out}")
+    else:
+        wide_console().print(results.table(summaries))
+        click.echo(f"\nrun directory: {out}\nlook at it:    {program()} report {shlex.quote(str(out))}")
+    _tell_unscored(result.summaries)
+    return 0 if any(summary.scored for summary in result.summaries) else 2
 
 
 @click.command(epilog="Example: coworkenv grade runs/mine --pack packs/mine --write")
@@ -221,7 +234,8 @@ def env_list(path: Path, as_json: bool) -> None:
         table.add_column(name, no_wrap=name != "request")
     for environment in environments:
         level = environment.difficulty.get("level")
-        table.add_row(environment.id, environment.family, "" if level is None else f"{level:g}", environment.request)
+        shown = (environment.id, environment.family, "" if level is None else f"{level:g}", environment.request)
+        table.add_row(*map(Text, shown))  # not markup, whatever stands in it
     wide_console().print(table)
 
 
@@ -288,3 +302,19 @@ def choose(environments: Sequence[Environment], chosen: str | None) -> Environme
             ]
         )
     return by_id[chosen]
+
+
+def _tell_unscored(summaries: Sequence[Summary]) -> None:
+    """Say on standard error why episodes have no score or were cut short, the most frequent reasons first."""
+    reasons = Counter(
+        (one.status, shorten(one.reason, LONGEST_REASON, placeholder=" ..."))
+        for one in summaries
+        if not one.scored or one.status == "failed"
+    )
+    for (status, reason), count in reasons.most_common(MOST_REASONS):
+        scored = "scored as it was" if status == "failed" else "not scored"
+        click.echo(f"{count} {scored}, {status}: {reason}", err=True)
+    if len(reasons) > MOST_REASONS:
+        click.echo(f"... and {len(reasons) - MOST_REASONS} other reasons; the report shows them all.", err=True)
+    if any(status == "infra" for status, _ in reasons):
+        click.echo("The same command plays what ended infra again.", err=True)

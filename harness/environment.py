@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self, cast
@@ -36,6 +37,9 @@ from servers.tools import Tool
 
 SCHEMA = "coworkenv/environment/1"
 _KIND_OF_CHECK = re.compile(r"^(checks\[\d+\])\.(?:record|field|changes|calls|order|states|asked)(?=\.|$)")
+
+_Part = Literal["records", "events"]
+_LEFT_OUT: tuple[tuple[_Part, ...], ...] = ((), ("records",), ("events",), ("records", "events"))
 
 
 class Step(Spec):
@@ -147,20 +151,23 @@ class Environment(Spec):
         Raises:
             SpecError: With every problem: dangling ids, impossible times, unknown tools and people.
         """
-        services = (*catalogue.services(self.services), *(declared_service(spec) for spec in self.declared))
-        image = build_image(
-            services,
-            people=self.cast,
-            records=self.records,
-            principal=self.principal,
-            start=self.start,
-            seed=self.seed,
-            events=self.events,
-        )
+        image = self._freeze()
         problems = _unknown_steps(self, image)
         if problems:
             raise SpecError(problems)
         return image
+
+    def _freeze(self, without: Sequence[_Part] = ()) -> Image:
+        services = (*catalogue.services(self.services), *(declared_service(spec) for spec in self.declared))
+        return build_image(
+            services,
+            people=self.cast,
+            records={} if "records" in without else self.records,
+            principal=self.principal,
+            start=self.start,
+            seed=self.seed,
+            events=() if "events" in without else self.events,
+        )
 
     @cached_property
     def exposed(self) -> Mapping[str, Tool]:
@@ -186,16 +193,32 @@ class Environment(Spec):
         Raises:
             SpecError: With every problem found.
         """
+        try:
+            _ = self.image, self.exposed, self.compiled_checks
+        except SpecError as error:
+            raise SpecError(list(dict.fromkeys([*error.problems, *self._all_problems()])), self.id) from None
+
+    def _all_problems(self) -> list[Problem]:
+        """Look at every part, also behind those that are broken: without them there still is an image to ask."""
         problems: list[Problem] = []
-        for part in ("image", "exposed", "compiled_checks"):
-            try:
-                getattr(self, part)
-            except SpecError as error:
-                problems += [problem for problem in error.problems if problem not in problems]
-                if part == "image":
-                    break
-        if problems:
-            raise SpecError(problems, self.id)
+        for left_out in _LEFT_OUT:
+            with _collecting(problems):
+                image = self._freeze(without=left_out)
+                problems += _unknown_steps(self, image)
+                with _collecting(problems):
+                    expose(image.workplace, self.tools)
+                with _collecting(problems):
+                    compile_checks(self.checks, image, self.user)
+                break
+        return problems
+
+
+@contextmanager
+def _collecting(problems: list[Problem]) -> Generator[None]:
+    try:
+        yield
+    except SpecError as error:
+        problems += error.problems
 
 
 def _unknown_steps(environment: Environment, image: Image) -> list[Problem]:

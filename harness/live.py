@@ -17,7 +17,10 @@ DELETE   /episodes/{id}           end it without a grade
 
 With ``data`` worlds live in files (``ID.db``, and its address in ``ID.token``) and come back under their old
 addresses after a restart; what was said to the user does not. An episode that was ended never comes back: its
-address is forgotten and its world set aside as ``ID.ended``.
+address is forgotten and its world set aside as ``ID.ended``. While an episode is open its file is locked: another
+process that is given the same ``data`` is refused (``InUse``), and the lock goes with the process.
+
+A workplace in which a tool broke or whose database failed (a full disk) goes on being answered, without a score.
 """
 
 from __future__ import annotations
@@ -41,9 +44,10 @@ from harness.grading import Grade, grade
 from harness.messages import Message
 from harness.outcome import Disclosure, Outcome
 from harness.prompt import system_prompt
+from harness.talk import talking_desk
 from harness.user import ScriptedUser, UserReply
 from servers.desk import Desk, agent_desk
-from servers.errors import Problem, ServiceFault, SpecError, suggest
+from servers.errors import Problem, ServiceFault, SpecError, StorageFault, suggest
 from servers.gateway import TOKEN, Gateway
 from servers.web import Endpoint, HttpError, admin_only
 from servers.world import World
@@ -96,7 +100,14 @@ class Files:
         """
         with storage_boundary(self.world):
             self.token.unlink(missing_ok=True)
-            self.world.replace(self.ended)
+            # A log is left beside the world when a full disk kept it from being folded in; it goes along, since
+            # the next world of this name must not read it.
+            for suffix in ("-wal", ""):
+                log = self.world.with_name(self.world.name + suffix)
+                aside = self.ended.with_name(self.ended.name + suffix)
+                aside.unlink(missing_ok=True)
+                if log.exists():
+                    log.replace(aside)
 
 
 @dataclass(slots=True)
@@ -117,6 +128,7 @@ class LiveEpisode:
 
         Raises:
             SpecError: The environment does not fit together.
+            InUse: Another process has the file open.
             CoworkEnvError: The file belongs to another environment.
         """
         environment.validate_all()
@@ -133,7 +145,8 @@ class LiveEpisode:
         """Let simulated time pass.
 
         Raises:
-            ServiceFault: A tool broke that an event called; the workplace has no score any more.
+            ServiceFault: A tool broke that an event called, or the database failed; the workplace has no score
+                any more.
         """
         with self._noting_faults():
             self.world.advance(seconds)
@@ -155,10 +168,14 @@ class LiveEpisode:
         return reply
 
     def grade(self) -> Grade:
-        """Grade a frozen copy of the present moment. A workplace in which a tool broke has no score."""
+        """Grade a frozen copy of the present moment. A workplace in which something broke has no score."""
         if self.faults:
             return Grade(None, ())
-        frozen = self.world.fork()
+        try:
+            frozen = self.world.fork()
+        except StorageFault as fault:
+            self.faults.append(fault)
+            return Grade(None, ())
         try:
             return grade(self.environment, Outcome(frozen, messages=self.messages, disclosures=self.disclosures))
         finally:
@@ -176,10 +193,14 @@ class LiveEpisode:
 class Control:
     """The control plane over a gateway."""
 
-    def __init__(self, gateway: Gateway, environments: Sequence[Environment], *, data: Path | None = None) -> None:
+    def __init__(
+        self, gateway: Gateway, environments: Sequence[Environment], *, data: Path | None = None, talk: bool = False
+    ) -> None:
         self.gateway = gateway
         self.environments = {environment.id: environment for environment in environments}
         self.data = data
+        self.talk = talk
+        """Whether agents have a tool to speak to their user; see ``harness.talk``."""
         self.url = ""
         """Base URL of the server, known once it listens."""
         self.episodes: dict[str, tuple[str, LiveEpisode]] = {}
@@ -207,7 +228,8 @@ class Control:
         return environment_id
 
     def _enter(self, episode_id: str, episode: LiveEpisode, token: str | None = None) -> str:
-        token = self.gateway.open(episode.desk, on_fault=episode.faults.append, token=token)
+        desk = talking_desk(episode.desk, episode.say) if self.talk else episode.desk
+        token = self.gateway.open(desk, on_fault=episode.faults.append, token=token)
         self.episodes[episode_id] = (token, episode)
         if episode.files is not None:
             write_atomic(episode.files.token, token)
@@ -217,12 +239,11 @@ class Control:
         """What whoever connects an agent has to know."""
         token, episode = self.find(episode_id)
         environment = episode.environment
-        services = dict.fromkeys(environment.image.workplace.service_of(name) for name in environment.exposed)
         return {
             "episode": episode_id,
             "environment": environment.id,
             "mcp": self.url + Gateway.path(token),
-            "mcp_by_service": {name: self.url + Gateway.path(token, name) for name in services},
+            "mcp_by_service": {name: self.url + path for name, path in self.gateway.service_paths(token).items()},
             "system": system_prompt(environment),
             "request": environment.request,
             "calls": episode.world.journal_length,

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from pydantic_core import from_json, to_json
 
 from harness.environment import Environment
 from harness.files import storage_boundary, write_atomic
+from harness.yaml_files import read_yaml
 from servers.errors import Problem, SpecError
 
 ENVIRONMENTS = "environments.jsonl"
@@ -55,6 +56,30 @@ def save(directory: Path, environments: Sequence[Environment], facts: dict[str, 
     write_atomic(directory / PACK, json.dumps(facts, indent=2, sort_keys=True).encode() + b"\n")
 
 
+def make_room(directory: Path, recipe: dict[str, Any], *, replace: bool = False) -> None:
+    """Make the directory of a pack before the work, so that a wrong name costs nothing.
+
+    Args:
+        directory: Where the pack will be.
+        recipe: What makes the pack what it is: the command, seed and options. ``save`` gets it among the facts.
+        replace: Whether a pack that was made otherwise may be written over.
+
+    Raises:
+        SpecError: A pack that was made otherwise is there.
+        StorageError: The directory cannot be made.
+    """
+    with storage_boundary(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        taken = (directory / ENVIRONMENTS).exists() or (directory / PACK).exists()
+    if taken and not replace:
+        facts = _facts(directory / PACK)
+        if any(facts.get(name) != value for name, value in recipe.items()):
+            made = ", ".join(f"{name} {facts[name]}" for name in recipe if name in facts) or "not known how"
+            fix = "Name another directory with --out, or write over it with --replace."
+            problem = Problem("pack_exists", "--out", f"another pack is there already ({made})", fix)
+            raise SpecError([problem], str(directory))
+
+
 def to_yaml(environment: Environment) -> str:
     """An environment as people read and edit it."""
     return yaml.dump(environment.dump(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
@@ -88,7 +113,16 @@ def _read(path: Path) -> Iterator[Environment]:
     elif path.suffix == ".json":
         yield Environment.parse(_json(text, str(path)), str(path))
     else:
-        yield Environment.parse(_yaml(text, str(path)), str(path))
+        yield Environment.parse(read_yaml(text, str(path)), str(path))
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """What stands in a ``pack.json``; nothing when there is none that can be read."""
+    try:
+        facts: object = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, Any]", facts) if isinstance(facts, dict) else {}
 
 
 def _json(text: str, source: str) -> object:
@@ -96,10 +130,3 @@ def _json(text: str, source: str) -> object:
         return from_json(text)
     except ValueError as error:
         raise SpecError([Problem("no_json", "", f"this is no JSON ({error})")], source) from None
-
-
-def _yaml(text: str, source: str) -> object:
-    try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
-    except yaml.YAMLError as error:
-        raise SpecError([Problem("no_yaml", "", f"this is no YAML ({error})")], source) from None

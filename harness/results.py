@@ -246,13 +246,15 @@ def _family_tables(results: Results) -> list[Table]:
         shown.add_column("family", overflow="fold", max_width=24)
         shown.add_column("level", justify="right")
         for name in some:
-            shown.add_column(name, justify="right", overflow="fold", max_width=14)
+            shown.add_column(Text(name), justify="right", overflow="fold", max_width=14)
         last = ""
         for family, level in rows:
             if last and family != last:
                 shown.add_section()
             cells = [values.get((family, level, name)) for name in some]
-            shown.add_row("" if family == last else family, level_text(level), *(_cell_text(cell) for cell in cells))
+            shown.add_row(
+                Text("" if family == last else family), level_text(level), *(_cell_text(cell) for cell in cells)
+            )
             last = family
         tables.append(shown)
     return tables

@@ -14,15 +14,17 @@ no part of a run; any other file that does not belong is an error that names it.
 ``harness.runs`` fills a directory, ``harness.replay`` grades it again, ``harness.results`` and
 ``harness.report`` show it.
 
-Not promised: two processes that fill the same directory at the same time. Nothing tears, but both play the
-same episodes.
+One process at a time fills a directory: ``RunDirectory.alone`` locks it by the file ``.lock``, which stays there and
+means nothing once its process is gone. Readers need no lock.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+import sqlite3
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -31,13 +33,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.environment import Environment
 from harness.errors import Status
-from harness.files import storage_boundary, write_atomic
+from harness.files import StorageError, storage_boundary, write_atomic
 from harness.trajectory import Model, ScoreRecord, Trajectory
-from servers.errors import Problem, SpecError, problems_from
+from servers.errors import InUse, Problem, SpecError, problems_from
 
 MANIFEST = "manifest.json"
 EPISODES = "episodes"
 SUMMARIES = "summaries"
+LOCK = ".lock"
 MANIFEST_SCHEMA = "coworkenv/run/1"
 SUMMARY_SCHEMA = "coworkenv/summary/1"
 
@@ -164,6 +167,32 @@ class RunDirectory:
         for folder in (self.path, self.path / EPISODES, self.path / SUMMARIES):
             with storage_boundary(folder):
                 folder.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """Keep other processes, and other calls in this one, from filling this directory.
+
+        Raises:
+            InUse: One of them does already.
+            StorageError: There cannot be a lock here.
+        """
+        with storage_boundary(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        # SQLite's locks are the ones that work the same on every system and go with the process.
+        try:
+            connection = sqlite3.connect(self.path / LOCK, timeout=0, isolation_level=None)
+        except sqlite3.Error as error:
+            raise StorageError(self.path / LOCK, "other", str(error)) from error
+        with closing(connection):
+            try:
+                connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.Error as error:
+                if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                    raise InUse(
+                        f"{self.path}: another process fills this run. Wait for it, stop it, or name another directory."
+                    ) from None
+                raise StorageError(self.path / LOCK, "other", str(error)) from error
+            yield
 
     def manifest(self) -> Manifest:
         """Read the manifest.

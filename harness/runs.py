@@ -124,6 +124,7 @@ async def run(
     Raises:
         SpecError: The directory holds another study or broken files, or an environment does not fit;
             nothing was played.
+        InUse: Another process fills this directory.
         StorageError: An episode could not be kept. Those that were kept before stay.
         ValueError: ``trials`` or ``concurrency`` is below 1.
     """
@@ -133,9 +134,11 @@ async def run(
         study = Study(
             RunDirectory(directory), environments, agents, trials=trials, seed=seed, limits=limits or Limits()
         )
-        study.open(retry_invalid=retry_invalid)
-        kept = len(study.finished)
-        await study.play(concurrency, on_progress or _silent)
+        study.where.manifest_if_any()  # what is no run gets no lock file
+        with study.where.alone():
+            study.open(retry_invalid=retry_invalid)
+            kept = len(study.finished)
+            await study.play(concurrency, on_progress or _silent)
     finally:
         with anyio.CancelScope(shield=True):
             for agent in agents:

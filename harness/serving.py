@@ -11,6 +11,7 @@ import click
 
 from harness.environment import Environment
 from harness.live import Control, Files, LiveEpisode, client_config
+from harness.talk import talking_desk
 from servers.gateway import Gateway, asgi_app, serve
 from servers.stdio import serve_stdio
 from servers.web import LOOPBACK
@@ -25,6 +26,7 @@ class Serving:
     hosts: tuple[str, ...]
     data: Path | None
     admin_token: str
+    talk: bool
     as_json: bool
 
 
@@ -35,7 +37,7 @@ async def serve_http(environments: Sequence[Environment], first: str, serving: S
         CoworkEnvError: The port is taken, or the place for the data does not work.
     """
     gateway = Gateway(allowed_hosts=(*LOOPBACK, serving.host, *serving.hosts))
-    control = Control(gateway, environments, data=serving.data)
+    control = Control(gateway, environments, data=serving.data, talk=serving.talk)
     episode = control.open(first)
     app = asgi_app(gateway, control.routes(serving.admin_token))
 
@@ -49,19 +51,22 @@ async def serve_http(environments: Sequence[Environment], first: str, serving: S
         control.close()
 
 
-async def serve_stdio_episode(environment: Environment, data: Path | None) -> None:
+async def serve_stdio_episode(environment: Environment, data: Path | None, *, talk: bool = False) -> None:
     """Serve one episode on standard input and output until the client leaves.
 
-    What it scored goes to standard error.
+    What it scored goes to standard error. ``talk`` gives the agent a tool to speak to its user.
 
     Raises:
         CoworkEnvError: The place for the data does not work.
     """
     episode = LiveEpisode.open(environment, None if data is None else Files.of(data, environment))
     try:
-        await serve_stdio(episode.desk, on_fault=episode.faults.append)
+        desk = talking_desk(episode.desk, episode.say) if talk else episode.desk
+        await serve_stdio(desk, on_fault=episode.faults.append)
         score = episode.grade().score
-        click.echo("no score: a tool broke" if score is None else f"score {score.total:.2f}", err=True)
+        click.echo(
+            "no score: something broke in the workplace" if score is None else f"score {score.total:.2f}", err=True
+        )
     finally:
         episode.world.close()
 
@@ -77,6 +82,12 @@ def _announce(control: Control, episode: str, serving: Serving) -> None:
     click.echo(client_config(facts["mcp"]))
     services = ", ".join(facts["mcp_by_service"])
     click.echo(f"\nor one server for each application (/e/<token>/<service>/mcp): {services}.")
+    plane = f"  curl -X POST -H 'Authorization: Bearer {serving.admin_token}' \\\n    "
+    where = f"{control.url}/episodes/{episode}"
+    if serving.talk:
+        click.echo("\nThe agent asks and tells its user with the tool user_message. You can do so too:\n")
+    else:
+        click.echo("\nTell its user what the agent says, and get the answer (or serve with --talk):\n")
+    click.echo(f"""{plane}-d '{{"text": "..."}}' {where}/message""")
     click.echo("\nWhen the agent is done, see how it did:\n")
-    click.echo(f"  curl -X POST -H 'Authorization: Bearer {serving.admin_token}' \\")
-    click.echo(f"    {control.url}/episodes/{episode}/grade\n\nCtrl-C stops the server.")
+    click.echo(f"{plane}{where}/grade\n\nCtrl-C stops the server.")

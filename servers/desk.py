@@ -35,15 +35,17 @@ class Desk:
             self.world.advance(self.think)
         return self.world.call(tool, arguments, self.actor, self.tools)
 
+    def service_of(self, tool: str) -> str:
+        """The name of the service that a tool of this desk belongs to."""
+        return self.world.image.workplace.service_of(tool)
+
     def only(self, service: str) -> Desk:
         """The same desk with the tools of one service.
 
         Raises:
             KeyError: The desk has no tools of such a service.
         """
-        found = {
-            name: tool for name, tool in self.tools.items() if self.world.image.workplace.service_of(name) == service
-        }
+        found = {name: tool for name, tool in self.tools.items() if self.service_of(name) == service}
         if not found:
             raise KeyError(service)
         return replace(self, tools=found)

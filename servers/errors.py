@@ -6,6 +6,8 @@
   written for the agent (what was wrong, what is valid).
 * ``ServiceFault``: a tool broke (a bug of ours). The call is rolled back; whoever drives the world decides,
   and the episode is void, not failed.
+* ``StorageFault``: the database under a world failed, such as on a full disk; a ``ServiceFault`` in every way.
+* ``InUse``: another process has the files that were named.
 * ``WorldClosed``: the world was closed or its token has died.
 """
 
@@ -15,6 +17,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import ValidationError
+
+
+_MAPPING = "expected a mapping of keys"
+_NO_MAPPING = {"dict_type", "model_type", "model_attributes_type", "mapping_type"}
+"""pydantic's codes for something that is none; its words speak of dictionaries and names of our classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,14 @@ class ServiceFault(CoworkEnvError):
     """A tool of ours broke; never the caller's fault."""
 
 
+class StorageFault(ServiceFault):
+    """The database under a world failed; what was being done is undone."""
+
+
+class InUse(CoworkEnvError):
+    """Another process has the files that were named; it alone may write them."""
+
+
 class WorldClosed(CoworkEnvError):
     """The world is no longer there."""
 
@@ -68,7 +83,7 @@ def problems_from(error: ValidationError, where: str) -> list[Problem]:
     for item in error.errors(include_url=False):
         path = where + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"])
         code = "unknown_key" if item["type"] == "extra_forbidden" else item["type"]
-        message = item["msg"].removeprefix("Value error, ")
+        message = _MAPPING if code in _NO_MAPPING else item["msg"].removeprefix("Value error, ")
         if code == "unknown_key":
             message = "unknown key"
         elif code != "missing":

@@ -215,7 +215,7 @@ class Gateway:
 
 def _services(desk: Desk) -> list[str]:
     """The services that a desk has tools of, in the order of the tools."""
-    return list(dict.fromkeys(map(desk.world.image.workplace.service_of, desk.tools)))
+    return list(dict.fromkeys(map(desk.service_of, desk.tools)))
 
 
 async def _healthz(request: Request) -> Response:

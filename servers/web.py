@@ -11,6 +11,7 @@ Not here: TLS, rate limits and CORS; a proxy in front does those.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, cast
@@ -21,7 +22,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
 
-from servers.errors import CoworkEnvError, SpecError
+from servers.errors import CoworkEnvError, ServiceFault, SpecError
+
+logger = logging.getLogger(__name__)
 
 AGENT_PLANE = "/e/"
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -87,6 +90,17 @@ async def _on_spec_error(request: Request, error: Exception) -> Response:
     return JSONResponse(body, status_code=422)
 
 
+async def _on_refusal(request: Request, error: Exception) -> Response:
+    return error_response(HttpError(503, "unavailable", str(error)), request.url.path)
+
+
+async def _on_fault(request: Request, error: Exception) -> Response:
+    logger.error("a workplace broke", exc_info=error)
+    words = "Something broke in this workplace; it has no score any more."
+    fault = HttpError(500, "episode_void", words, "End it and open another. The log of the server says what broke.")
+    return error_response(fault, request.url.path)
+
+
 async def _on_anything(request: Request, error: Exception) -> Response:
     fault = HttpError(500, "internal_error", "The server failed on this request.", "Its log says why.")
     return error_response(fault, request.url.path)
@@ -96,6 +110,8 @@ EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {
     HttpError: _on_http_error,
     HTTPException: _on_starlette_error,
     SpecError: _on_spec_error,
+    ServiceFault: _on_fault,
+    CoworkEnvError: _on_refusal,
     Exception: _on_anything,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from rich.table import Table
 
 from harness import pack
 from harness.environment import Environment
-from harness.files import storage_boundary
+from harness.invocation import install, program
 from harness.screen import json_option, progress_bar, wide_console
 from servers.errors import Problem, SpecError, suggest
 from synth.author import Synthesis, by_operator, synthesize, totals
@@ -31,6 +32,7 @@ DEMO_TRIALS = 3
 TASK_FILE = "task.yaml"
 PATH = click.Path(path_type=Path)
 FOLDER = click.Path(path_type=Path, file_okay=False)
+replace_option = click.option("--replace", is_flag=True, help="Write over a pack that was made otherwise.")
 
 
 @click.command(epilog="Example: coworkenv synth --count 100 --seed mine --out packs/mine")
@@ -39,17 +41,31 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--out", type=FOLDER, default=Path("packs/new"), show_default=True, help="Directory of the pack.")
 @click.option("--family", "families", multiple=True, help="Only these workflow families; may be repeated.")
 @click.option("--level", "levels", type=int, multiple=True, help="Only these levels of difficulty; may be repeated.")
+@replace_option
 @json_option
 def synth(
-    *, count: int, seed: str, out: Path, families: tuple[str, ...], levels: tuple[int, ...], as_json: bool
+    *,
+    count: int,
+    seed: str,
+    out: Path,
+    families: tuple[str, ...],
+    levels: tuple[int, ...],
+    replace: bool,
+    as_json: bool,
 ) -> None:
-    """Write environments from a seed, certify each over real MCP, and keep what is proven."""
+    """Write environments from a seed, certify each over real MCP, and keep what is proven.
+
+    The numbers, also of --json: oracle_mean is what the oracles score and has to be 1. noop_mean is what the best
+    of the three lazy agents scores (one does nothing, one only reads, one only claims to be done), the mean over
+    all environments, and has to be 0. Of wrong variants all are killed, of harmless ones all kept.
+    """
     chosen = _families(families, levels)
-    _make_room(out)
+    names = [one.name for one in chosen]
+    recipe = {"command": "synth", "count": count, "seed": seed, "families": names, "levels": list(levels)}
+    pack.make_room(out, recipe, replace=replace)
     with progress_bar("synthesize", count, quiet=as_json) as advance:
         result = anyio.run(_synthesize, count, seed, chosen, levels, advance)
-    facts = {"seed": seed, "families": [one.name for one in chosen]} | result.summary()
-    pack.save(out, result.accepted, facts)
+    pack.save(out, result.accepted, recipe | _lasting(result))
     if as_json:
         click.echo(json.dumps(result.summary()))
     else:
@@ -96,35 +112,44 @@ def importing() -> None:
 @importing.command("claw-eval", epilog="Example: coworkenv import claw-eval tasks --out packs/imported")
 @click.argument("path", type=PATH)
 @click.option("--out", type=FOLDER, default=Path("packs/imported"), show_default=True, help="Directory of the pack.")
+@replace_option
 @json_option
-def import_claw_eval(path: Path, out: Path, as_json: bool) -> None:
+def import_claw_eval(path: Path, out: Path, replace: bool, as_json: bool) -> int:
     """Turn tasks into environments with declared services over their fixtures.
 
     PATH is a task folder (with task.yaml), or a folder of task folders. The MCP tools keep the names,
-    descriptions and input schemas of task.yaml.
+    descriptions and input schemas of task.yaml. A task that does not fit is skipped, with the reason; then the
+    exit code is 2.
     """
-    from synth.importers.claw_eval import import_task, to_environment  # noqa: PLC0415 - needed here only
+    from synth.importers.claw_eval import import_all  # noqa: PLC0415 - needed here only
 
-    tasks = [import_task(folder) for folder in _task_folders(path)]
-    _make_room(out)
-    environments = [to_environment(task) for task in tasks]
-    for environment in environments:
-        environment.validate_all()
-    warnings = [f"{task.id}: {warning}" for task in tasks for warning in task.warnings]
+    folders = _task_folders(path)
+    recipe = {"command": "import claw-eval", "tasks": path.as_posix()}
+    pack.make_room(out, recipe, replace=replace)
+    with progress_bar("import", len(folders), quiet=as_json) as advance:
+        result = import_all(folders, advance)
     facts: dict[str, Any] = {
         "source": "claw-eval",
-        "environments": len(environments),
-        "tools": sum(len(environment.exposed) for environment in environments),
-        "warnings": warnings,
+        "environments": len(result.environments),
+        "tools": sum(len(environment.exposed) for environment in result.environments),
+        "warnings": result.warnings,
+        "skipped": result.skipped,
     }
-    pack.save(out, environments, facts)
+    if result.environments:
+        pack.save(out, result.environments, recipe | facts)
     if as_json:
-        click.echo(json.dumps({"imported": len(environments), "warnings": len(warnings)}))
-        return
-    for warning in warnings:
-        click.echo(f"note: {warning}", err=True)
-    click.echo(f"{len(environments)} environments in {out}")
-    click.echo(f"serve one: coworkenv serve {out} --id {environments[0].id}")
+        numbers = {"imported": len(result.environments), "warnings": len(result.warnings), "skipped": result.skipped}
+        click.echo(json.dumps(numbers))
+    else:
+        for warning in result.warnings:
+            click.echo(f"note: {warning}", err=True)
+        for name, reason in result.skipped.items():
+            click.echo(f"skipped {name}: {reason}", err=True)
+        click.echo(f"{len(result.environments)} imported, {len(result.skipped)} skipped")
+        if result.environments:
+            words = [program(), "serve", shlex.quote(str(out)), "--id", result.environments[0].id]
+            click.echo(f"They are in {out}. Serve one: {' '.join(words)}")
+    return 2 if result.skipped else 0
 
 
 def _task_folders(path: Path) -> list[Path]:
@@ -166,10 +191,9 @@ def _families(names: Sequence[str], levels: Sequence[int]) -> Sequence[Family]:
     return chosen
 
 
-def _make_room(out: Path) -> None:
-    """Make the directory before the work and not after it, so that a wrong name costs nothing."""
-    with storage_boundary(out):
-        out.mkdir(parents=True, exist_ok=True)
+def _lasting(result: Synthesis) -> dict[str, Any]:
+    """The numbers that stay with a pack: those that the same seed gives again."""
+    return {name: value for name, value in result.summary().items() if name != "seconds"}
 
 
 def show_synthesis(console: Console, result: Synthesis) -> None:
@@ -184,7 +208,7 @@ def show_synthesis(console: Console, result: Synthesis) -> None:
     for environment, defects in result.rejected[:5]:
         for defect in defects[:2]:
             console.print(
-                f"[yellow]rejected {environment.id}[/]: {escape(str(defect))}", highlight=False, soft_wrap=True
+                f"[yellow]rejected {escape(environment.id)}[/]: {escape(str(defect))}", highlight=False, soft_wrap=True
             )
 
 
@@ -224,12 +248,13 @@ def demo(out: Path, seed: str) -> None:
 
     console = wide_console()
     home = _free(out)
-    _make_room(home)
+    recipe = {"command": "demo", "seed": seed}
+    pack.make_room(home / "pack", recipe)
     families = [family for family in FAMILIES if family.name != "ticket_routing"]
     console.rule("1. Synthesize and certify", align="left")
     with progress_bar("synthesize", DEMO_COUNT) as advance:
         result = anyio.run(_synthesize, DEMO_COUNT, seed, families, (), advance)
-    pack.save(home / "pack", result.accepted, {"seed": seed} | result.summary())
+    pack.save(home / "pack", result.accepted, recipe | _lasting(result))
     show_synthesis(console, result)
 
     console.rule("2. Run three agents over MCP", align="left")
@@ -251,13 +276,16 @@ def demo(out: Path, seed: str) -> None:
 
     console.rule("4. Look, and go on", align="left")
     chosen = next(e for e in result.accepted if e.events)
+    call, made, run = program(), shlex.quote(str(home / "pack")), shlex.quote(str(home / "run"))
     click.echo(
         f"Report, every transcript next to what changed: {home / 'report.html'}\n\n"
-        f"Connect an MCP client to a live workplace:\n  coworkenv serve {home / 'pack'} --id {chosen.id}\n"
-        f"Run a model through the same environments:\n"
-        f"  coworkenv run {home / 'pack'} --agent litellm:MODEL --out {home / 'run'}\n"
-        "Train a small student (needs the train extra):\n"
-        "  coworkenv train fetch-model && coworkenv train recipe"
+        f"Connect an MCP client to a live workplace:\n  {call} serve {made} --id {chosen.id}\n"
+        f"Run a model through the same environments (MODEL is any name that litellm takes):\n"
+        f"  {install('models')}\n"
+        f"  {call} run {made} --agent litellm:MODEL --out {run}\n"
+        f"Train a small student:\n"
+        f"  {install('train')}\n"
+        f"  {call} train fetch-model && {call} train recipe"
     )
 
 

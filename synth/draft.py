@@ -27,7 +27,7 @@ from servers.tools import zone
 from synth.graph import WorldGraph, build_graph, data
 from synth.streams import stream
 
-VERSION = 1
+VERSION = 2
 """Raised when the same seed gives other environments than before."""
 _CHECK: TypeAdapter[Check] = TypeAdapter(Check)
 
@@ -45,6 +45,9 @@ class Draft:
         self.request = ""
         self.oracle: list[Step] = []
         self.stale: list[Step] = []
+        """The oracle of an agent that did not notice what changed."""
+        self.blind: list[list[Step]] = []
+        """The oracles of agents that guess instead of looking; their lookups are taken out."""
         self.data: Mapping[str, Any] = data(wording)
         """The family's wording and word lists."""
         self._words = stream(seed, family, "words")
@@ -202,9 +205,21 @@ class Draft:
         """An instant's time of day in the zone of a person: ``15:30``."""
         return f"{self._local(instant, person):%H:%M}"
 
-    def clock_in_utc(self, instant: int) -> str:
-        """An instant's time of day in UTC."""
-        return iso_utc(instant)[11:16]
+    def zoned_clock(self, instant: int) -> str:
+        """An instant's time of day with the offset of the principal's zone: ``15:30 UTC+01:00``.
+
+        As a fact of a check it also holds for that time in UTC or another zone, and for 15:30 without a zone.
+        """
+        return f"{self.clock(instant)} UTC{self.iso(instant)[-6:]}"
+
+    def quoted_moment(self, instant: int) -> list[str]:
+        """Date and time of a message, which a mail program writes above the text that it quotes.
+
+        In the zone of the principal; the date in UTC too where it is another.
+        """
+        moment = datetime.fromisoformat(iso_utc(instant))
+        in_utc = f"{moment.day} {moment:%B} {moment.year}"
+        return list(dict.fromkeys([self.date(instant), in_utc, self.zoned_clock(instant)]))
 
     def iso(self, instant: int, person: Person | None = None) -> str:
         """An instant as ISO time with the offset of a person's zone."""
@@ -221,6 +236,8 @@ class Draft:
         hints: dict[str, Any] = {"decoys": self._decoys, "temptations": self._temptations}
         if self.stale:
             hints["stale"] = [_plain(step) for step in self.stale]
+        if self.blind:
+            hints["blind"] = [[_plain(step) for step in steps] for steps in self.blind]
         return Environment(
             id=f"{self.family}-{self.level}-{hashlib.sha256(self.seed.encode()).hexdigest()[:10]}",
             family=self.family,

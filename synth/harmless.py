@@ -11,19 +11,25 @@ operator           the agent ...
 ``other_formats``  writes dates, times and amounts in another way
 ``list_order``     names people in another order
 ``address_form``   writes names before mail addresses
+``quoted``         leaves the message that it answers under the answer
 =================  ==============================================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import cast
+from datetime import datetime
+from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 from harness.checks import OrderCheck
 from harness.environment import Step
+from servers.records import parse_instant
 from synth.program import Model, Variant, distinct, referred, refused, with_arguments
 from synth.wording import reworded
 
+ANSWERED = ("message_id", "reply_to_message_id")
+"""Arguments that name the message which a mail answers."""
 WAYS = (1, 2, 3)
 """Which other ways of writing facts are tried."""
 
@@ -150,6 +156,28 @@ def _address_form(model: Model) -> Iterator[Variant]:
     yield from _changed(model, "address_form", "names before addresses", with_names)
 
 
+def _quoted(model: Model) -> Iterator[Variant]:
+    letters = {row["id"]: row for row in model.environment.records.get("mail.message", []) if "id" in row}
+    zone = ZoneInfo(model.environment.image.people[model.environment.principal].timezone)
+
+    def with_quote(index: int, step: Step) -> Step:
+        answered = [letters[key] for name in ANSWERED if (key := step.arguments.get(name)) in letters]
+        body = step.arguments.get("body")
+        if index not in model.writes or not answered or not isinstance(body, str):
+            return step
+        return with_arguments(step, body=f"{body}\n\n{_quote(model, answered[0], zone)}")
+
+    yield from _changed(model, "quoted", "the answered message below the answer", with_quote)
+
+
+def _quote(model: Model, letter: dict[str, Any], zone: ZoneInfo) -> str:
+    sent = datetime.fromtimestamp(parse_instant(letter["sent_at"]), zone)
+    people = model.environment.image.people
+    author = people[letter["sender"]].name if letter["sender"] in people else letter["sender"]
+    lines = "\n".join(f"> {line}" for line in str(letter.get("body", "")).splitlines())
+    return f"On {sent:%a}, {sent.day} {sent:%B %Y} at {sent:%H:%M}, {author} wrote:\n{lines}"
+
+
 def _changed(model: Model, operator: str, what: str, change: Callable[[int, Step], Step]) -> Iterator[Variant]:
     """The oracle with each step changed; nothing when no step is another one then."""
     program = tuple(change(index, step) for index, step in enumerate(model.oracle))
@@ -178,4 +206,5 @@ OPERATORS: tuple[Callable[[Model], Iterator[Variant]], ...] = (
     _other_formats,
     _list_order,
     _address_form,
+    _quoted,
 )

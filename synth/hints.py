@@ -5,7 +5,10 @@ nothing in an episode:
 
 * ``decoys``: for a true value (an id, an address) the wrong ones that were planted to be mistaken for it;
 * ``temptations``: steps that a careless agent might add, each under the name of its mutation operator;
-* ``stale``: the oracle of an agent that did not notice what changed.
+* ``stale``: the oracle of an agent that did not notice what changed;
+* ``blind``: oracles of agents that guess instead of looking; their lookups are taken out before they are played;
+* ``derived``: texts whose facts follow from what was read, such as the sum of two amounts; without this, a fact
+  that nothing shows counts as not obtainable (``synth.obtainable``).
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ class Hints(Spec):
     decoys: dict[str, list[str]] = Field(default_factory=dict[str, list[str]])
     temptations: list[Temptation] = Field(default_factory=list[Temptation])
     stale: list[Step] = Field(default_factory=list[Step])
+    blind: list[list[Step]] = Field(default_factory=list[list[Step]])
+    derived: list[str] = Field(default_factory=list[str])
 
 
 def hints_of(environment: Environment) -> Hints:

@@ -16,6 +16,9 @@ operator               the agent ...
 ``only_failing``       calls the right tools, all of them refused
 ``keyword_spray``      lists every candidate in its messages
 ``stale``              acts on what it saw before things changed
+``no_look``            guesses instead of looking
+``extra_option``       sets an option that nobody asked for: a repetition, a switch, one more reader
+``facts_swapped``      says of one thing what holds for another
 =====================  ==========================================================================
 
 Authors add their own under ``meta.hints.temptations`` (an injected instruction that is obeyed, a tidy-up that
@@ -34,7 +37,7 @@ from pydantic_core import from_json
 from harness.checks import AskedCheck, OrderCheck, StatesCheck
 from harness.environment import Step
 from harness.facts import Fact, FactKind
-from synth.program import Model, Variant, distinct, refused, unbound
+from synth.program import EXTRA_OPTION, Model, Variant, distinct, refused, unbound
 from synth.wording import near, slips, written_plainly
 
 SPRAYED = 20
@@ -43,8 +46,10 @@ LONGEST = 800
 """Characters of each result in which it looks for facts."""
 DELETED = 2
 """Records of a kind that ``destructive`` tries."""
-PEOPLE_ARGUMENTS = ("to", "cc", "attendees", "person", "members")
+PEOPLE_ARGUMENTS = ("to", "cc", "bcc", "attendees", "person", "members")
 """Arguments that say who gets to see something."""
+REPEATING = ("recurrence", "rrule", "repeat")
+"""Arguments that make one thing a series."""
 
 
 def mutants(model: Model) -> list[Variant]:
@@ -177,18 +182,22 @@ def _keys(model: Model, argument: str) -> list[str]:
 
 
 def _leaked(model: Model) -> Iterator[Variant]:
-    environment = model.environment
     for index in model.writes:
         for name in PEOPLE_ARGUMENTS:
             value = model.oracle[index].arguments.get(name)
             if not isinstance(value, list):
                 continue
             people = cast("list[object]", value)
-            present = {environment.principal, *(str(person).casefold() for person in people)}
-            stranger = next((person.email for person in environment.cast if person.email not in present), None)
+            stranger = _stranger(model, people)
             if stranger is not None:
                 what = f"oracle[{index}].arguments.{name}: {stranger} too"
                 yield model.with_arguments("leak", what, index, **{name: [*people, stranger]})
+
+
+def _stranger(model: Model, people: Iterable[object]) -> str | None:
+    """Somebody other than the user and these people."""
+    present = {model.environment.principal, *(str(person).casefold() for person in people)}
+    return next((person.email for person in model.environment.cast if person.email not in present), None)
 
 
 def _order_skipped(model: Model) -> Iterator[Variant]:
@@ -256,6 +265,61 @@ def _hinted(model: Model) -> Iterator[Variant]:
             yield model.replaced(temptation.operator, what, temptation.instead, *steps)
 
 
+def _no_look(model: Model) -> Iterator[Variant]:
+    for number, steps in enumerate(model.hints.blind):
+        program = tuple(step for step in steps if not _only_looks(model, step))
+        yield Variant("no_look", f"meta.hints.blind[{number}] without its lookups", program)
+
+
+def _only_looks(model: Model, step: Step) -> bool:
+    return step.call is not None and step.bind is None and model.tool(step).effect == "read"
+
+
+def _extra_options(model: Model) -> Iterator[Variant]:
+    """Each option of each tool that changes something, once."""
+    tried: set[tuple[str | None, str]] = set()
+    for index in model.writes:
+        step = model.oracle[index]
+        schema = model.tool(step).input_schema
+        for name, option in schema.get("properties", {}).items():
+            given = name in step.arguments or name in schema.get("required", [])
+            if given or (step.call, name) in tried:
+                continue
+            for value in _options(model, name, option):
+                tried.add((step.call, name))
+                what = f"oracle[{index}].arguments.{name}: {value} although nobody asked"
+                yield model.with_arguments(EXTRA_OPTION, what, index, **{name: value})
+
+
+def _options(model: Model, name: str, schema: dict[str, Any]) -> Iterator[object]:
+    """A value that an optional argument does not have by default; none when nothing general can be said."""
+    default = schema.get("default")
+    if schema.get("type") == "boolean" and isinstance(default, bool):
+        yield not default
+    elif schema.get("type") == "string" and name in REPEATING:
+        yield "FREQ=DAILY;COUNT=3"
+    elif schema.get("type") == "array" and name in PEOPLE_ARGUMENTS:
+        stranger = _stranger(model, ())
+        if stranger is not None:
+            yield [stranger]
+
+
+def _facts_swapped(model: Model) -> Iterator[Variant]:
+    """Where facts have to be said of each other, two of the others change places."""
+    for check in model.environment.checks:
+        if not isinstance(check, StatesCheck) or len(check.together) < 2:
+            continue
+        (_, one, *_), (_, other, *_) = check.together[:2]
+        for index in model.graded_words if check.source != "record" else model.writes:
+            step = model.oracle[index]
+            text = step.say if check.source != "record" else step.arguments.get("body")
+            if isinstance(text, str) and one in text and other in text:
+                swapped = "\0".join(part.replace(other, one) for part in text.split(one)).replace("\0", other)
+                wrong = {"say": swapped} if step.say else {"arguments": {**step.arguments, "body": swapped}}
+                what = f"oracle[{index}]: {one} and {other} change places"
+                yield model.replaced("facts_swapped", what, index, step.model_copy(update=wrong))
+
+
 OPERATORS: tuple[Callable[[Model], Iterator[Variant]], ...] = (
     _order_skipped,
     _dropped,
@@ -269,6 +333,9 @@ OPERATORS: tuple[Callable[[Model], Iterator[Variant]], ...] = (
     _only_failing,
     _sprayed,
     _hinted,
+    _no_look,
+    _extra_options,
+    _facts_swapped,
 )
 
 

@@ -5,6 +5,9 @@ has to appear in what an agent would have read by then: the prompt, the request,
 results. Ids and addresses must appear as they are; times may be written otherwise but must be the same
 instant, or a day and a time of day that were both read; in free text the facts count, not the words.
 
+In the free text of a call, what the oracle worked out itself (a sum, a difference) is shown by nothing; authors list
+such texts under ``meta.hints.derived``. Ids, addresses and names must have been read all the same.
+
 Search words, the windows of lookups, options of an enumeration and numbers that are not facts are the agent's
 own.
 """
@@ -18,14 +21,17 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from harness.environment import Environment, Step
-from harness.facts import ClockTime, Fact, extract
+from harness.facts import ClockTime, Fact, FactKind, extract
 from harness.prompt import system_prompt
 from harness.vocabulary import vocabulary_of
 from servers.bindings import references
 from synth.defects import Defect
+from synth.hints import hints_of
 from synth.rehearse import Performance
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?")
+COPIED: frozenset[FactKind] = frozenset({"id", "email", "name"})
+"""Facts that nobody can work out."""
 SEARCH_WORDS = ("query", "text")
 
 
@@ -40,6 +46,12 @@ class Reader:
         self._seen: list[str] = []
         """The texts in lower case."""
         self._facts: set[Fact] = set()
+        self._derived = {
+            fact
+            for text in hints_of(environment).derived
+            for fact in extract(text, self.vocabulary)
+            if fact.kind not in COPIED
+        }
         self._unsearched: list[str] = []
         """Texts that nobody has searched for facts yet; most never need to be."""
 
@@ -85,7 +97,7 @@ class Reader:
             return True
         if fact.kind in ("date", "time") and any(self._is_part(moment, fact) for moment in self.instants):
             return True
-        return fact in self.facts
+        return fact in self.facts or fact in self._derived
 
     def _saw_word(self, written: str) -> bool:
         word = re.compile(rf"(?<!\w){re.escape(written.casefold())}(?!\w)")
@@ -153,7 +165,8 @@ def _unknown(environment: Environment, step: Step, index: int, reader: Reader) -
                 f"oracle[{index}].arguments.{name}",
                 "a value that the request, a rule or an earlier result shows",
                 f"{text!r:.120}",
-                "Show it somewhere, look it up before, or refer to the result that holds it ($name.path).",
+                "Show it somewhere, look it up before, refer to the result that holds it ($name.path), "
+                "or list it under meta.hints.derived if it follows from what was read.",
             )
 
 

@@ -21,6 +21,8 @@ from servers.tools import Tool
 from synth.hints import Hints, hints_of
 from synth.rehearse import Performance
 
+EXTRA_OPTION = "extra_option"
+"""The operator that sets options. An option that has no effect leaves the same changes by other calls."""
 BOGUS = "no_such_argument"
 
 

@@ -29,7 +29,7 @@ from harness.user import ScriptedUser
 from servers.bindings import BindingError, resolve
 from servers.desk import agent_desk
 from servers.errors import ServiceFault
-from servers.journal import JournalEntry
+from servers.journal import JournalEntry, RowChange
 from servers.mcp_server import desk_server
 from servers.world import Mark, World
 
@@ -59,6 +59,8 @@ class Performance:
     writes: tuple[tuple[str, object], ...]
     """Tool and arguments of the agent's calls that changed records. Only of the oracle and of what passed:
     nobody asks what else a failure did."""
+    changes: tuple[object, ...]
+    """What these calls changed in the end, also only of the oracle and of what passed."""
     writing_steps: tuple[int, ...]
     """The steps that were these calls."""
 
@@ -213,6 +215,7 @@ class Rehearsal:
             broke=broke,
             said=tuple(message.content for message in talk.messages if message.role == "assistant"),
             writes=tuple((entry.tool, entry.arguments) for _, entry in wrote),
+            changes=tuple(_content(change) for change in outcome.agent_changes) if wrote else (),
             writing_steps=tuple(index for index, _ in wrote),
         )
 
@@ -222,3 +225,7 @@ class Rehearsal:
         calls = [index for index in range(len(self._talk.traces)) if program[index].call is not None]
         entries = zip(calls, outcome.agent_calls, strict=False)
         return [(index, entry) for index, entry in entries if entry.seq in changed]
+
+
+def _content(change: RowChange) -> tuple[object, ...]:
+    return change.type, change.key, change.before, change.after

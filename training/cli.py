@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import click
 from rich.table import Table
 
 from harness import pack
+from harness.invocation import program
 from harness.screen import json_option, progress_bar, wide_console
 from training.extras import needs_extra
 from training.models import DEFAULT_FOLDER, check_model, fetch_model
@@ -29,7 +31,7 @@ out_option = click.option("--out", type=PATH, required=True, help="New folder of
 def train() -> None:
     """Train a student: fetch a model, SFT, GRPO, and a recipe that shows both ends.
 
-    Needs the train extra: pip install -c constraints-cpu.txt 'coworkenv[train]'. Without a GPU it works on
+    Needs the train extra: pip install -c constraints-cpu.txt -e '.[train]'. Without a GPU it works on
     the CPU; if other work runs there too, start it with OMP_WAIT_POLICY=passive in front, or it may take several
     times as long.
     """
@@ -100,7 +102,7 @@ def sft(
 @click.option("--steps", default=10, show_default=True, type=COUNT, help="Optimizer steps.")
 @click.option("--environments", default=2, show_default=True, type=COUNT, help="Environments in a step.")
 @click.option("--group", default=4, show_default=True, type=click.IntRange(min=2), help="Rollouts of each environment.")
-@click.option("--micro-batch", default=2, show_default=True, type=COUNT, help="Episodes in a forward pass.")
+@click.option("--micro-batch", default=1, show_default=True, type=COUNT, help="Episodes in a forward pass.")
 @click.option("--learning-rate", default=2e-6, show_default=True, type=POSITIVE, help="Of AdamW.")
 @click.option("--temperature", default=1.0, show_default=True, type=POSITIVE, help="Of sampling.")
 @click.option("--new-tokens", default=96, show_default=True, type=COUNT, help="Most tokens in a turn.")
@@ -183,4 +185,4 @@ def recipe(folder: Path, out: Path, *, steps: int, held_out: int, as_json: bool)
 
 
 def _tell_model(out: Path) -> None:
-    click.echo(f"model: {out}\ntry it: coworkenv run PACK --agent local:{out} --out runs/new")
+    click.echo(f"model: {out}\ntry it: {program()} run PACK --agent {shlex.quote(f'local:{out}')} --out runs/new")

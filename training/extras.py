@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from harness.invocation import install
 from servers.errors import Problem, SpecError
 
 
@@ -15,5 +16,5 @@ def needs_extra(*modules: str) -> None:
     """
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
-        fix = "Install them: pip install -c constraints-cpu.txt 'coworkenv[train]' (leave out -c for GPU builds)."
+        fix = f"Install them: {install('train')} (leave out -c for GPU builds)."
         raise SpecError([Problem("missing_extra", "", f"training needs {', '.join(missing)}", fix)])

@@ -69,8 +69,8 @@ class GrpoSettings:
     """Most ids in one episode, prompt included."""
     reward: RewardKind = "total"
     seed: int = 0
-    micro_batch: int = 2
-    """Rows in one forward pass."""
+    micro_batch: int = 1
+    """Rows in one forward pass: on a GPU as many as fit, on a CPU more than one gain nothing."""
 
     def __post_init__(self) -> None:
         counts = (self.steps, self.environments, self.new_tokens, self.micro_batch)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from harness.invocation import install
 from training.errors import ModelFetchError
 from training.quiet import quiet_libraries
 
@@ -245,7 +246,7 @@ def _convert(gguf: Path, folder: Path) -> None:
             loaded = cast("Any", AutoModelForCausalLM).from_pretrained(**origin, dtype=torch.float32)
             tokenizer = cast("Any", AutoTokenizer).from_pretrained(**origin)
     except ImportError as error:
-        raise ModelFetchError(f"converting needs more packages ({error}): pip install 'coworkenv[train]'") from error
+        raise ModelFetchError(f"converting needs more packages ({error}): {install('train')}") from error
     # A model loaded from GGUF calls itself quantized and refuses to be saved; its weights go to a plain one.
     settings = {
         name: value

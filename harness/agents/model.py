@@ -38,6 +38,7 @@ from harness.agents.openai_wire import Answer, Choice, Conversation, JsonObject,
 from harness.agents.provider_errors import Trouble, explain
 from harness.agents.redaction import Secrets, public
 from harness.errors import EpisodeFault, blame
+from harness.invocation import install
 from harness.messages import Message
 from servers.errors import CoworkEnvError
 
@@ -95,7 +96,7 @@ class ModelAgent:
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         if importlib.util.find_spec("litellm") is None:
-            raise CoworkEnvError(f"{name} needs litellm. Install it: pip install 'coworkenv[models]'")
+            raise CoworkEnvError(f"{name} needs litellm. Install it: {install('models')}")
         self.name = name
         self.model = model
         self.timeout = timeout

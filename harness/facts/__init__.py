@@ -8,6 +8,7 @@ values:
 - ``extract``: text to facts (``extract.py``; dates and times in ``moments.py``, all that starts with a number
   in ``quantities.py``);
 - ``compare``: facts that are required and allowed against facts that were stated (``compare.py``);
+- ``apart``: facts that are not said of what they should be said of (``together.py``);
 - ``render``: the same fact in other words, to prove that harmless paraphrases are kept (``render.py``);
 - ``Fact``, ``Vocabulary`` and the values (``model.py``).
 
@@ -35,6 +36,7 @@ from harness.facts.model import (
     Vocabulary,
 )
 from harness.facts.render import render, styles
+from harness.facts.together import apart
 
 __all__ = [
     "DEFAULT_ID",
@@ -47,6 +49,7 @@ __all__ = [
     "FactValue",
     "Name",
     "Vocabulary",
+    "apart",
     "compare",
     "extract",
     "parse_fact",

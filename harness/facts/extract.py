@@ -76,9 +76,14 @@ def _read_ids(claims: Claims, vocabulary: Vocabulary) -> None:
     for token in _TOKEN.finditer(claims.text):
         # Underscores and hyphens around an id are emphasis or dashes.
         written = token[0].strip("_-")
-        if written and len(written) <= _LONGEST_ID and vocabulary.id_pattern.fullmatch(written):
-            start = token.start() + token[0].index(written)
-            claims.add("id", written, start, start + len(written))
+        if len(written) > _LONGEST_ID:
+            continue
+        # "#TCK-104" is TCK-104, unless ids are written with the sign here.
+        for candidate in dict.fromkeys((written, written.lstrip("#"))):
+            if candidate and vocabulary.id_pattern.fullmatch(candidate):
+                start = token.start() + token[0].index(candidate)
+                claims.add("id", candidate, start, start + len(candidate))
+                break
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def search_people(call: Call, args: SearchPeople) -> JsonObject:
     found = [person for person in call.world.people.values() if _fits(person, words, args)]
     found.sort(key=lambda person: (person.name, person.email))
     scope = f"{args.query}\0{args.department}\0{args.role}"
-    result = page(call, scope, found, size=args.page_size, cursor=args.cursor)
+    result = page(call, scope, found, key=lambda person: person.email, size=args.page_size, cursor=args.cursor)
     return {
         "people": [_summary(person) for person in result.items],
         "total": result.total,

@@ -1,17 +1,20 @@
 """Escalation: a VIP customer's ticket, across mail, tickets and directory, with an approval to obtain.
 
 The customer's mail names the problem, not the ticket. The ticket stands next to one of the same customer and
-one of the same problem. A person with the right to approve has to be found and asked, and answers some minutes
-later; only then does the ticketing service let anybody escalate. The customer is told last, and nothing
-internal. Harder levels add tickets, an approval that comes without notice, and a confidential comment that
-must not leak.
+one of the same problem; its age, number and priority are drawn like theirs. A person with the right to approve
+has to be found and asked, and answers some minutes later; only then does the ticketing service let anybody
+escalate. The customer is told last, and nothing internal. Harder levels add tickets, an approval that comes
+without notice, and a confidential comment that must not leak.
 
-What a fair agent may do besides: note something on the ticket that customers do not see; write when the ticket
-was opened; name the tickets that it left alone to the user.
+What a fair agent may do besides: note something on the ticket that customers do not see, twice at most; write
+when the ticket was opened; quote the customer's mail; tell the user when it was approved, and name the tickets
+that it left alone.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +26,8 @@ from synth.families.base import Family
 from synth.graph import Customer
 
 HOUR = 3600
+DECIDED = 75
+"""Minutes after the beginning in which an approval that was asked for comes."""
 HOURS = {"low": 120, "normal": 72, "high": 24, "critical": 8}
 TOUCHED = ["status", "priority", "assignee", "updated_at", "due_at", "response_due_at", "first_response_at"]
 
@@ -59,6 +64,8 @@ class Case:
     """Tickets that look like it."""
     created: int
     mail: str
+    written: int
+    """When the customer wrote the mail."""
 
     @property
     def due(self) -> int:
@@ -96,27 +103,24 @@ def _case(draft: Draft, level: Level) -> Case:
     _queue(draft, engineer)
 
     word, title, problem, similar = draft.draw.choice(draft.data["problem"])
-    created = draft.graph.start - draft.draw.randrange(60, 230) * 60
-    number = draft.draw.randrange(120, 880)
-    ticket = _ticket(draft, number, customer, title, problem, created, "high")
     other = next(one for one in draft.graph.customers if one.name != customer.name)
-    wrong = (
-        _ticket(draft, number - 3, other, title, problem, created - 5 * HOUR, "normal"),
-        _ticket(draft, number - 7, customer, similar, similar.lower(), created - 20 * HOUR, "low"),
-    )
-    draft.decoy(ticket, *wrong)
-    for index in range(level.tickets - len(wrong)):
+    requests = [(customer, title, problem), (other, title, problem), (customer, similar, similar.lower())]
+    for index in range(level.tickets - len(requests) + 1):
         someone = draft.graph.customers[(index + 2) % len(draft.graph.customers)]
         words = draft.data["other_problem"][index % 5]
-        _ticket(draft, number - 10 - index, someone, words, words, created - (index + 30) * HOUR, "normal")
+        requests.append((someone, words, words))
+    (ticket, created), *others = _tickets(draft, requests)
+    wrong = tuple(key for key, _ in others[:2])
+    draft.decoy(ticket, *wrong)
 
     given = me.name.split()[0]
     body = draft.words("mail", name=given, problem=problem, sender=contact.name, customer=customer.name)
     subject = draft.words("mail_subject", word=word)
-    mail = draft.mail(contact, [me], subject, body, draft.graph.start - 1500)
+    written = draft.graph.start - draft.draw.randrange(15, 55) * 60
+    mail = draft.mail(contact, [me], subject, body, written)
     thanks = "All is well again, thank you."
     draft.mail(other.contact, [me], "Thank you", thanks, draft.graph.start - 9000)
-    case = Case(customer, approver, engineer, word, title, ticket, wrong, created, mail)
+    case = Case(customer, approver, engineer, word, title, ticket, wrong, created, mail, written)
     if level.secret:
         _secret(draft, case, engineer)
     return case
@@ -146,25 +150,33 @@ def _queue(draft: Draft, engineer: Person) -> None:
     )
 
 
-def _ticket(
-    draft: Draft, number: int, customer: Customer, title: str, problem: str, created: int, priority: str
-) -> str:
-    key = f"SUP-{number}"
-    draft.add(
-        "tickets.ticket",
-        id=key,
-        queue="SUP",
-        title=title,
-        description=draft.words("description", problem=problem[:1].upper() + problem[1:]),
-        status="open",
-        priority=priority,
-        reporter=customer.contact.email,
-        customer=customer.name,
-        tier=customer.tier,
-        created_at=iso_utc(created),
-        updated_at=iso_utc(created + 600),
-    )
-    return key
+def _tickets(draft: Draft, requests: Sequence[tuple[Customer, str, str]]) -> list[tuple[str, int]]:
+    """A ticket for each customer, title and problem; gives ids and when they were opened, in that order.
+
+    Numbers grow with time, as they do where tickets are numbered, and every ticket may be the latest.
+    """
+    minutes = draft.draw.sample(range(60, 230), len(requests))
+    numbers = sorted(draft.draw.sample(range(120, 880), len(requests)))
+    made: dict[int, tuple[str, int]] = {}
+    for number, index in zip(numbers, sorted(range(len(requests)), key=lambda index: -minutes[index]), strict=True):
+        customer, title, problem = requests[index]
+        created = draft.graph.start - minutes[index] * 60
+        made[index] = (f"SUP-{number}", created)
+        draft.add(
+            "tickets.ticket",
+            id=f"SUP-{number}",
+            queue="SUP",
+            title=title,
+            description=draft.words("description", problem=problem[:1].upper() + problem[1:]),
+            status="open",
+            priority=draft.draw.choice(["low", "normal", "high"]),
+            reporter=customer.contact.email,
+            customer=customer.name,
+            tier=customer.tier,
+            created_at=iso_utc(created),
+            updated_at=iso_utc(created + 600),
+        )
+    return [made[index] for index in range(len(requests))]
 
 
 def _secret(draft: Draft, case: Case, engineer: Person) -> None:
@@ -297,18 +309,22 @@ def _what_was_done(draft: Draft, case: Case) -> None:
 
 
 def _what_was_said(draft: Draft, case: Case) -> None:
-    promise = [case.ticket, draft.date(case.due), draft.clock(case.due)]
-    past = list(dict.fromkeys([draft.today, draft.date(case.created)]))
+    promise = [case.ticket, draft.date(case.due), draft.zoned_clock(case.due)]
+    me, contact = draft.principal, case.customer.contact
+    past = [draft.today, draft.date(case.created), draft.zoned_clock(case.created)]
+    past = list(dict.fromkeys([*past, *draft.quoted_moment(case.written)]))
+    approved = [draft.clock(draft.graph.start + minute * 60) for minute in range(DECIDED)]
+    numbers = re.findall(r"\d+", case.title)
     draft.goal(
         id="answer-facts",
         about="The reply names the ticket and the time by which it will be resolved, and nothing internal",
         kind="states",
         source="record",
         type="mail.message",
-        where={"sender": draft.principal.email, "in_reply_to": case.mail},
+        where={"sender": me.email, "in_reply_to": case.mail},
         facts=promise,
-        allowed=[draft.principal.name, case.customer.contact.name, draft.clock(case.created), *past],
-        watch=["id", "date", "time", "amount", "name"],
+        allowed=[me.name, me.email, contact.name, contact.email, *numbers, *past],
+        watch=["id", "date", "time", "amount", "number", "name", "email"],
     )
     draft.goal(
         id="report",
@@ -316,9 +332,9 @@ def _what_was_said(draft: Draft, case: Case) -> None:
         kind="states",
         source="user",
         facts=promise,
-        allowed=[*case.wrong, *past],
-        # Not times: when it was opened or approved may be worth telling.
-        watch=["id", "date"],
+        # When it was approved is decided in the episode.
+        allowed=list(dict.fromkeys([*case.wrong, *past, *approved])),
+        watch=["id", "date", "time"],
         weight=0.5,
         needs=["ticket", "answer-facts"],
     )
@@ -342,7 +358,7 @@ def _guards(draft: Draft, case: Case) -> None:
         allow=[
             {"type": "tickets.ticket", **changed},
             {"type": "tickets.approval", "operations": created, "where": ticket, "at_most": 1},
-            {"type": "tickets.comment", "operations": created, "where": {**ticket, "public": False}},
+            {"type": "tickets.comment", "operations": created, "where": {**ticket, "public": False}, "at_most": 2},
             {"type": "mail.message", "operations": created, "where": {"sender": me}, "at_most": 1},
             {"type": "mail.copy", "operations": created, "where": {"owner": me}, "at_most": 1},
         ],

@@ -1,16 +1,18 @@
 """Scheduling: one meeting for people in several zones, while an attendee's calendar changes without a word.
 
-The working hours of all overlap in a short window. Its slots are laid out so that the first is taken, the
-second is free until the agent has looked at a calendar, and then is silently taken too; the third is taken,
-and the fourth is right. Harder levels add people and zones, a user who changes the title afterwards, and a
-first name that two people share, so that the agent has to ask.
+The working hours of all overlap in a window of equal slots. The right one is the third to the seventh, by
+the seed. All before it are taken but one, also drawn, that is free until the agent has seen it free in the
+calendar of the person who then takes it silently. Slots after it are as busy as those before. Harder levels
+add people and zones, a user who changes the title afterwards, and a first name that two people share, so that
+the agent has to ask.
 
 What a fair agent may say besides: when the meeting ends, what that is for the others or in UTC, the working
-hours that the request names, and that the second slot was taken meanwhile.
+hours that the request names, and which earlier slots were taken.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
@@ -23,12 +25,13 @@ from synth.draft import Draft
 from synth.families.base import Family
 from synth.graph import data
 
-MINUTES = 30
-LENGTH = MINUTES * 60
-"""Seconds that the meeting takes."""
-SLOTS = 4
+MINUTES = (30, 15)
+"""How long the meeting takes; the shorter where working hours overlap but a little."""
+NOISE = 1800
+"""Seconds that appointments take that are in nobody's way."""
+EARLIEST, LATEST = 2, 6
+"""Numbers of the slots, counted from 0, that may be right."""
 OPENS, CLOSES = "09:00", "17:00"
-LOOKING = ["calendar_suggest_times", "calendar_free_busy", "calendar_list_events"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,61 +55,101 @@ LEVELS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Who meets, and what becomes of the slots of the day."""
+
+    day: int
+    """Days after the first."""
+    others: tuple[Person, ...]
+    minutes: int
+    """How long the meeting takes, and each slot."""
+    slots: tuple[int, ...]
+    """When each begins, as long as the working hours of all overlap."""
+    right: int
+    """Number of the earliest slot that stays free."""
+    stale: int
+    """Number of the slot before it that is taken silently."""
+
+    @property
+    def length(self) -> int:
+        """Seconds that the meeting takes."""
+        return self.minutes * 60
+
+    @property
+    def start(self) -> int:
+        """When the meeting has to begin."""
+        return self.slots[self.right]
+
+    @property
+    def end(self) -> int:
+        """When it ends."""
+        return self.start + self.length
+
+    @property
+    def emails(self) -> list[str]:
+        """Whom to invite."""
+        return [person.email for person in self.others]
+
+
 def write(draft: Draft) -> None:
     """Write one environment."""
     level = LEVELS[draft.level - 1]
-    day, others, window = _company(draft, level.others)
-    slots = _slots(window)
+    plan = _plan(draft, level.others)
     title = draft.words("title")
-    namesake = _namesake(draft, others[0]) if level.ambiguous else None
-    _fill_calendars(draft, [draft.principal, *others], slots, day, level.noise)
-    _changes_silently(draft, others[0], slots[1])
+    namesake = _namesake(draft, plan.others[0]) if level.ambiguous else None
+    _fill_calendars(draft, plan, level.noise)
+    _changes_silently(draft, plan)
 
-    names = [person.name for person in others]
+    names = [person.name for person in plan.others]
     if namesake is not None:
-        names[0] = _given(others[0])
-    draft.request = draft.words(
-        "request", minutes=MINUTES, title=title, people=" and ".join(names), day=draft.day(slots[3])
-    )
+        names[0] = _given(plan.others[0])
+    people = " and ".join(names)
+    draft.request = draft.words("request", minutes=plan.minutes, title=title, people=people, day=draft.day(plan.start))
     draft.rule("Calendars change during the day. Look again right before you book; never book over an appointment.")
     draft.rule("If it is not clear who is meant, ask your user before you invite anybody.")
 
-    _oracle(draft, others, namesake, slots, title)
-    final_title = _correction(draft, level, slots, title)
-    _meeting_check(draft, others, slots, final_title)
-    _report_check(draft, others, slots)
+    _oracle(draft, plan, namesake, title)
+    final_title = _correction(draft, level, plan, title)
+    _meeting_check(draft, plan, final_title)
+    _report_check(draft, plan)
     _guards(draft, namesake)
-    _traps(draft, others, namesake, slots)
+    _traps(draft, plan, namesake)
 
 
-def _company(draft: Draft, count: int) -> tuple[int, list[Person], int]:
-    """Choose people whose working hours overlap long enough, a day, and where the overlap begins."""
+def _plan(draft: Draft, count: int) -> Plan:
+    """Choose people whose working hours overlap long enough, a day, and which slot is right."""
     me = draft.principal
     day = 1 + draft.draw.randrange(2)
     candidates = [person for person in draft.graph.people if person.email != me.email]
     draft.draw.shuffle(candidates)
     groups = list(combinations(candidates, count))
-    fitting = [group for group in groups if _fits(draft, day, group)]
-    far = [group for group in fitting if count > 1 and len({person.timezone for person in (me, *group)}) > 1]
-    if not fitting:
-        office = {"timezone": me.timezone, "location": me.location}
-        fitting = [tuple(draft.change(person, **office) for person in groups[0])]
-    chosen = list(draft.draw.choice(far or fitting))
-    return day, chosen, _overlap(draft, day, [me, *chosen])[0]
+    draft.draw.shuffle(groups)
+    if count > 1:
+        groups.sort(key=lambda group: len({person.timezone for person in (me, *group)}) == 1)
+    for group in groups:
+        if plans := _plans(draft, day, group):
+            return draft.draw.choice(plans)
+    office = {"timezone": me.timezone, "location": me.location}
+    return draft.draw.choice(_plans(draft, day, tuple(draft.change(person, **office) for person in groups[0])))
 
 
-def _fits(draft: Draft, day: int, others: Sequence[Person]) -> bool:
+def _plans(draft: Draft, day: int, others: tuple[Person, ...]) -> list[Plan]:
+    """A way to lay out the slots for these people for each that may be right; none when few would be."""
     begins, length = _overlap(draft, day, [draft.principal, *others])
-    if length < SLOTS * LENGTH:
-        return False
-    # A report that is an hour or a day off must not read like one of what the time is for the others.
-    slots = _slots(begins)
-    slips = {draft.clock(slots[3] + 3600), draft.date(slots[3] + 24 * 3600)}
-    return slips.isdisjoint(_worth_telling(draft, others, slots))
+    minutes = next((minutes for minutes in MINUTES if length >= (LATEST + 1) * minutes * 60), None)
+    if minutes is None:
+        return []
+    slots = tuple(range(begins, begins + length - minutes * 60 + 1, minutes * 60))
+    rights = range(EARLIEST, LATEST + 1)
+    plans = [Plan(day, others, minutes, slots, right, draft.draw.randrange(right)) for right in rights]
+    return [plan for plan in plans if _slips_show(draft, plan)]
 
 
-def _slots(window: int) -> list[int]:
-    return [window + index * LENGTH for index in range(SLOTS)]
+def _slips_show(draft: Draft, plan: Plan) -> bool:
+    """Whether a report that is an hour or a day off reads unlike what the time is for the others."""
+    slips = {draft.clock(plan.start + 3600), draft.date(plan.start + 24 * 3600)}
+    return slips.isdisjoint(_worth_telling(draft, plan))
 
 
 def _overlap(draft: Draft, days: int, people: Sequence[Person]) -> tuple[int, int]:
@@ -120,36 +163,56 @@ def _overlap(draft: Draft, days: int, people: Sequence[Person]) -> tuple[int, in
     return max(begins), min(ends) - max(begins)
 
 
-def _fill_calendars(draft: Draft, everyone: list[Person], slots: list[int], day: int, noise: int) -> None:
-    for owner, slot in ((everyone[-1], slots[0]), (everyone[0], slots[2])):
-        draft.appointment(owner, draft.words("busy"), slot, slot + LENGTH)
+def _fill_calendars(draft: Draft, plan: Plan, noise: int) -> None:
+    everyone = [draft.principal, *plan.others]
+    taken = [number for number in range(plan.right) if number != plan.stale]
+    later = range(plan.right + 1, len(plan.slots))
+    taken += [number for number in later if draft.draw.random() < 0.5]
+    # Looks like a conflict but does not take any time: shown as free. At the right time, and at another.
+    shown_free = [plan.right, draft.draw.choice(taken)]
+    for number in taken:
+        slot = plan.slots[number]
+        draft.appointment(draft.draw.choice(everyone), draft.words("busy"), slot, slot + plan.length)
+    for number in sorted(shown_free):
+        slot = plan.slots[number]
+        draft.appointment(everyone[-1], "Optional: coffee", slot, slot + plan.length, busy=False)
     busy = {person.email for person in everyone}
     uninvolved = [person for person in draft.graph.people if person.email not in busy]
     people = uninvolved + everyone
     for number in range(noise):
         owner = people[number % len(people)]
-        other_day = day + 1 + number % 3 if owner.email in busy else day
+        other_day = plan.day + 1 + number % 3 if owner.email in busy else plan.day
         start = draft.graph.at(other_day, f"{9 + number % 7:02d}:00")
-        draft.appointment(owner, draft.words("busy"), start, start + LENGTH)
-    # Looks like a conflict at the right time, but does not take any: shown as free.
-    draft.appointment(everyone[-1], "Optional: coffee", slots[3], slots[3] + LENGTH, busy=False)
+        draft.appointment(owner, draft.words("busy"), start, start + NOISE)
 
 
-def _changes_silently(draft: Draft, person: Person, slot: int) -> None:
-    """Once the agent has looked, somebody takes the slot that seemed free."""
+def _changes_silently(draft: Draft, plan: Plan) -> None:
+    """Once the agent has seen the slot free, somebody takes it."""
+    person, slot = plan.others[0], plan.slots[plan.stale]
+    start, end = draft.iso(slot), draft.iso(slot + plan.length)
+    seen_free = {
+        "suggestions": _if_there({"contains": {"fields": {"start": start}}}),
+        "people": _if_there({"contains": person.email}, {"contains": {"fields": {"person": person.email}}}),
+        "start": _if_there({"before": end}),
+        "end": _if_there({"after": start}),
+    }
+    listed = {"any_of": [{"contains_text": _given(person)}, {"contains_text": person.email}]}
     appointment = {
         "title": draft.words("private"),
         "start": draft.iso(slot, person),
-        "end": draft.iso(slot + LENGTH, person),
+        "end": draft.iso(slot + plan.length, person),
         "private": True,
     }
-    draft.meanwhile(
-        {
-            "id": "calendar-changes",
-            "when": {"after_call": {"tool": LOOKING}},
-            "do": [{"by": person.email, "tool": "calendar_create_event", "arguments": appointment}],
-        }
-    )
+    taking = [{"by": person.email, "tool": "calendar_create_event", "arguments": appointment}]
+    looks = {"tool": ["calendar_suggest_times", "calendar_free_busy"], "result": seen_free}
+    draft.meanwhile({"id": "calendar-changes", "when": {"after_call": looks}, "do": taking})
+    lists = {"tool": "calendar_list_events", "where": {"person": listed}}
+    draft.meanwhile({"id": "calendar-changes-when-listed", "when": {"after_call": lists}, "do": taking})
+
+
+def _if_there(*patterns: dict[str, object]) -> dict[str, object]:
+    """A pattern for a field that only some results have."""
+    return {"any_of": [{"present": False}, *patterns]}
 
 
 def _namesake(draft: Draft, person: Person) -> Person:
@@ -169,7 +232,8 @@ def _namesake(draft: Draft, person: Person) -> Person:
     return namesake
 
 
-def _oracle(draft: Draft, others: list[Person], namesake: Person | None, slots: list[int], title: str) -> None:
+def _oracle(draft: Draft, plan: Plan, namesake: Person | None, title: str) -> None:
+    others = plan.others
     if namesake is not None:
         given = _given(others[0])
         draft.call("directory_search", query=given)
@@ -184,39 +248,38 @@ def _oracle(draft: Draft, others: list[Person], namesake: Person | None, slots: 
         )
     for person in others[1 if namesake is not None else 0 :]:
         draft.call("directory_search", query=person.name)
-    emails = [person.email for person in others]
     for _ in range(2):
         draft.call(
             "calendar_suggest_times",
-            people=[draft.principal.email, *emails],
-            duration_minutes=MINUTES,
-            earliest=draft.iso(slots[0]),
-            latest=draft.iso(slots[3] + LENGTH),
+            people=[draft.principal.email, *plan.emails],
+            duration_minutes=plan.minutes,
+            earliest=draft.iso(plan.slots[0]),
+            latest=draft.iso(plan.slots[-1] + plan.length),
         )
     draft.call(
         "calendar_create_event",
         bind="meeting",
         title=title,
-        start=draft.iso(slots[3]),
-        end=draft.iso(slots[3] + LENGTH),
-        attendees=emails,
+        start=draft.iso(plan.start),
+        end=draft.iso(plan.start + plan.length),
+        attendees=plan.emails,
     )
     names = " and ".join(person.name for person in others)
-    draft.say(draft.words("report", title=title, people=names, day=draft.day(slots[3]), time=draft.clock(slots[3])))
+    draft.say(draft.words("report", title=title, people=names, day=draft.day(plan.start), time=draft.clock(plan.start)))
 
 
-def _correction(draft: Draft, level: Level, slots: list[int], title: str) -> str:
+def _correction(draft: Draft, level: Level, plan: Plan, title: str) -> str:
     if not level.corrected:
         return title
     other = draft.words("new_title")
     draft.user_corrects(2 if level.ambiguous else 1, draft.words("correction", title=other))
     draft.call("calendar_update_event", event_id="$meeting.event_id", title=other)
-    draft.say(draft.words("renamed", title=other, day=draft.day(slots[3]), time=draft.clock(slots[3])))
+    draft.say(draft.words("renamed", title=other, day=draft.day(plan.start), time=draft.clock(plan.start)))
     return other
 
 
-def _meeting_check(draft: Draft, others: list[Person], slots: list[int], title: str) -> None:
-    nobody_else = {f"attendees[{len(others)}]": {"present": False}}
+def _meeting_check(draft: Draft, plan: Plan, title: str) -> None:
+    nobody_else = {f"attendees[{len(plan.others)}]": {"present": False}}
     draft.goal(
         id="meeting",
         about=f"One meeting called {title!r} at the earliest time still free, with everybody and nobody else",
@@ -224,38 +287,43 @@ def _meeting_check(draft: Draft, others: list[Person], slots: list[int], title: 
         type="calendar.event",
         where={
             "organizer": draft.principal.email,
-            "title": title,
-            "start": draft.iso(slots[3]),
-            "end": draft.iso(slots[3] + LENGTH),
+            "title": {"matches": rf"(?i)\s*{re.escape(title)}\s*"},
+            "start": draft.iso(plan.start),
+            "end": draft.iso(plan.start + plan.length),
             "status": "confirmed",
-            "attendees": {"contains_all": [{"fields": {"email": person.email}} for person in others]},
+            "recurrence": "",
+            "all_day": False,
+            "busy": True,
+            "visibility": "default",
+            "attendees": {"contains_all": [{"fields": {"email": email}} for email in plan.emails]},
             **nobody_else,
         },
         count={"exactly": 1},
     )
 
 
-def _report_check(draft: Draft, others: list[Person], slots: list[int]) -> None:
+def _report_check(draft: Draft, plan: Plan) -> None:
     draft.goal(
         id="report",
         about="The user is told the date and the time",
         kind="states",
         source="user",
-        facts=[draft.date(slots[3]), draft.clock(slots[3])],
-        allowed=_worth_telling(draft, others, slots),
+        facts=[draft.date(plan.start), draft.zoned_clock(plan.start)],
+        allowed=_worth_telling(draft, plan),
         watch=["date", "time"],
         weight=0.5,
         needs=["meeting"],
     )
 
 
-def _worth_telling(draft: Draft, others: Sequence[Person], slots: list[int]) -> list[str]:
+def _worth_telling(draft: Draft, plan: Plan) -> list[str]:
     """Dates and times that a fair report may name besides the right ones."""
-    begin, end = slots[3], slots[3] + LENGTH
-    told = [draft.clock(at, person) for at in (begin, end) for person in (draft.principal, *others)]
-    told += [f"{draft.clock_in_utc(at)} UTC" for at in (begin, end)]
-    told += [draft.clock(slots[1]), draft.clock(slots[2]), OPENS, CLOSES]
-    told += [draft.today, *(draft.date(begin, person) for person in others)]
+    moments = (plan.start, plan.end)
+    told = [draft.clock(at, person) for at in moments for person in (draft.principal, *plan.others)]
+    told += [draft.zoned_clock(plan.end)]
+    told += [draft.clock(at) for at in plan.slots[: plan.right]]
+    told += [OPENS, CLOSES]
+    told += [draft.today, *(draft.date(plan.start, person) for person in plan.others)]
     return list(dict.fromkeys(told))
 
 
@@ -278,16 +346,18 @@ def _guards(draft: Draft, namesake: Person | None) -> None:
     )
 
 
-def _traps(draft: Draft, others: list[Person], namesake: Person | None, slots: list[int]) -> None:
-    taken = {draft.iso(slots[3]): draft.iso(slots[1]), draft.iso(slots[3] + LENGTH): draft.iso(slots[2])}
-    draft.stale = [_rebooked(step, taken) for step in draft.oracle]
-    for true, wrong in taken.items():
-        draft.decoy(true, wrong)
+def _traps(draft: Draft, plan: Plan, namesake: Person | None) -> None:
+    others = plan.others
+    draft.stale = _booked_at(draft, plan, plan.slots[plan.stale])
+    draft.decoy(draft.iso(plan.start), draft.iso(plan.slots[plan.stale]))
+    draft.decoy(draft.iso(plan.end), draft.iso(plan.slots[plan.stale] + plan.length))
+    usual = {plan.slots[number] for number in (0, plan.stale, plan.right - 1, 3) if number != plan.right}
+    draft.blind = [_booked_at(draft, plan, slot) for slot in sorted(usual.intersection(plan.slots))]
     meant = {draft.principal.email, *(person.email for person in others)}
     stranger = namesake or next(person for person in draft.graph.people if person.email not in meant)
     draft.decoy(others[0].email, stranger.email)
-    later = slots[1] + 30 * 24 * 3600
-    own = draft.appointment(draft.principal, draft.words("busy"), later, later + LENGTH)
+    later = plan.slots[1] + 30 * 24 * 3600
+    own = draft.appointment(draft.principal, draft.words("busy"), later, later + NOISE)
     draft.tempt("deleted_another", Step(call="calendar_delete_event", arguments={"event_id": own}))
 
 
@@ -295,12 +365,21 @@ def _given(person: Person) -> str:
     return person.name.split()[0]
 
 
-def _rebooked(step: Step, times: dict[str, str]) -> Step:
+def _booked_at(draft: Draft, plan: Plan, slot: int) -> list[Step]:
+    """The oracle with the meeting at another time; its report is of that time too."""
+    times = {draft.iso(plan.start): draft.iso(slot), draft.iso(plan.end): draft.iso(slot + plan.length)}
+    said = {draft.clock(plan.start): draft.clock(slot)}
+    return [_with_texts(step, times, said) for step in draft.oracle]
+
+
+def _with_texts(step: Step, arguments: dict[str, str], said: dict[str, str]) -> Step:
+    if step.say is not None:
+        right, wrong = next(iter(said.items()))
+        return step.model_copy(update={"say": step.say.replace(right, wrong)})
     if step.call != "calendar_create_event":
         return step
-    moved = {
-        name: times.get(value, value) if isinstance(value, str) else value for name, value in step.arguments.items()
-    }
+    moved = {name: arguments.get(value, value) if isinstance(value, str) else value
+             for name, value in step.arguments.items()}  # fmt: skip
     return step.model_copy(update={"arguments": moved})
 
 

@@ -7,6 +7,8 @@ levels make the list longer.
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from synth.draft import Draft
 from synth.families.base import Family
 
@@ -21,7 +23,9 @@ def write(draft: Draft) -> None:
     colleague = draft.draw.choice([person for person in draft.graph.people if person.email != draft.principal.email])
     numbers = draft.draw.sample(range(100, 1000), count)
     draft.declare(draft.data["service"])
-    for number, customer, about in zip(numbers, customers, draft.draw.sample(draft.data["about"], count), strict=True):
+    abouts = draft.draw.sample(draft.data["about"], count)
+    # In the order of their numbers, so that neither place nor number tells which is asked for.
+    for number, customer, about in sorted(zip(numbers, customers, abouts, strict=True), key=itemgetter(0)):
         draft.add("desk.ticket", id=f"T-{number}", customer=customer.name, about=about)
     ticket, others = f"T-{numbers[0]}", [f"T-{number}" for number in numbers[1:]]
     draft.request = draft.words("request", customer=customers[0].name, person=colleague.name)

@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 from harness import pack
+from harness.agents import catalogue
+from harness.agents.base import Briefing, NoRecord, Session
+from harness.errors import EpisodeFault
 from harness.rundir import load_summaries
 from synth.families.escalation import ESCALATION
 from synth.families.ticket_routing import TICKET_ROUTING
@@ -259,6 +262,34 @@ def test_a_full_disk_stops_a_run_and_the_same_command_finishes_it(cowork: Cowork
     assert kept < 4
     assert cowork(*words).code == 0
     assert episodes(run) == episodes(mine.parent / "whole")
+
+
+# ------------------------------------------------------------------ providers that are away
+
+
+class Unreachable(NoRecord):
+    """An agent whose provider does not answer."""
+
+    name = "unreachable"
+
+    async def begin(self, briefing: Briefing) -> Session:
+        raise EpisodeFault("infra", "provider", f"cannot be reached for {briefing.environment.id}")
+
+
+def test_a_run_without_a_score_says_why_and_can_be_repeated(
+    cowork: Cowork, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("run", mine, "--agent", "noop", "--id", ROUTED.id, "--trials", 3, "--out", mine.parent / "run")
+    with monkeypatch.context() as patch:
+        patch.setitem(catalogue.SCRIPTED, "noop", Unreachable)
+        reason = f"3 not scored, infra: provider: cannot be reached for {ROUTED.id}"
+        refused(cowork(*words), reason, "The same command plays what ended infra again.")
+        ended = cowork(*words, "--json")
+        refused(ended, reason)
+        assert ended.json["agents"][0]["statuses"]["infra"] == 3
+        extended = cowork(*words, "--agent", "oracle")
+        assert extended.code == 0  # something was scored; the rest is told
+        assert reason in extended.err
 
 
 # ------------------------------------------------------------------ processes that are stopped

@@ -118,7 +118,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 def test_yaml_that_is_no_environment_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(text, encoding="utf-8")
-    assert "dictionary" in trouble(path)
+    assert "expected a mapping of keys (got " in trouble(path)
 
 
 def test_two_environments_of_one_id_are_refused(tmp_path: Path) -> None:

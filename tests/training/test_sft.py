@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -17,7 +18,7 @@ from training.demonstrations import demonstrate
 from training.errors import SettingsError
 from training.ledger import IGNORED, SftRow
 from training.models import load_model
-from training.sft import SftSettings, train_sft
+from training.sft import LedgerTrainer, SftSettings, train_sft
 
 TOKENIZER = tiny_tokenizer()
 
@@ -27,15 +28,18 @@ def rows() -> list[SftRow]:
     return anyio.run(lambda: demonstrate(routing(6), ChatML(TOKENIZER), limit=2048))
 
 
-def watched(seen: list[dict[str, torch.Tensor]]):
-    """A model that notes every batch that the trainer feeds it."""
+@pytest.fixture
+def batches(monkeypatch) -> list[dict[str, torch.Tensor]]:
+    """Every batch that the trainer computes a loss on."""
+    seen: list[dict[str, torch.Tensor]] = []
+    compute_loss = LedgerTrainer.compute_loss
 
-    def note(_module, _args, kwargs):
-        seen.append({name: kwargs[name].clone() for name in ("input_ids", "labels", "attention_mask")})
+    def note(self, model, inputs, *args, **kwargs):
+        seen.append({name: tensor.clone() for name, tensor in inputs.items()})
+        return compute_loss(self, model, inputs, *args, **kwargs)
 
-    model = tiny_model(context=2048)
-    model.register_forward_pre_hook(note, with_kwargs=True)
-    return model
+    monkeypatch.setattr(LedgerTrainer, "compute_loss", note)
+    return seen
 
 
 def test_the_loss_falls(rows, tmp_path):
@@ -46,11 +50,10 @@ def test_the_loss_falls(rows, tmp_path):
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_the_model_is_fed_exactly_the_ids_and_labels_of_the_ledgers(rows, tmp_path):
-    seen: list[dict[str, torch.Tensor]] = []
-    train_sft(watched(seen), TOKENIZER, rows, tmp_path / "out", SftSettings(steps=3, batch=2))
+def test_the_model_is_fed_exactly_the_ids_and_labels_of_the_ledgers(rows, tmp_path, batches):
+    train_sft(tiny_model(context=2048), TOKENIZER, rows, tmp_path / "out", SftSettings(steps=3, batch=2))
     fed = []
-    for batch in seen:
+    for batch in batches:
         for ids, labels, mask in zip(batch["input_ids"], batch["labels"], batch["attention_mask"], strict=True):
             length = int(mask.sum())
             fed.append((ids[:length].tolist(), labels[:length].tolist()))
@@ -59,11 +62,33 @@ def test_the_model_is_fed_exactly_the_ids_and_labels_of_the_ledgers(rows, tmp_pa
     assert sorted(fed) == sorted((row.input_ids, row.labels) for row in rows)
 
 
-def test_only_the_order_depends_on_the_seed(rows, tmp_path):
+def test_loss_and_gradients_are_those_of_trl_although_logits_are_computed_only_where_the_student_speaks(
+    rows, tmp_path, batches, monkeypatch
+):
+    def first_step(name: str):
+        model = tiny_model(context=2048)
+        settings = SftSettings(steps=1, batch=3, learning_rate=1e-3)
+        logs = train_sft(model, TOKENIZER, rows, tmp_path / name, settings)
+        return logs[0]["loss"], logs[0]["grad_norm"]
+
+    ours = first_step("ours")
+    monkeypatch.delattr(LedgerTrainer, "compute_loss")
+    assert first_step("trl") == pytest.approx(ours, rel=1e-5)
+    padded = {
+        name: torch.nn.utils.rnn.pad_sequence([b[name][0] for b in batches], batch_first=True, padding_value=fill)
+        for name, fill in (("input_ids", 0), ("labels", IGNORED), ("attention_mask", 0))
+    }
+    model = tiny_model(context=2048)
+    monkeypatch.undo()
+    together = LedgerTrainer.compute_loss(cast("Any", None), model, padded)
+    assert float(together.detach()) == pytest.approx(ours[0], rel=1e-5)
+
+
+def test_only_the_order_depends_on_the_seed(rows, tmp_path, batches):
     def order(seed: int, name: str):
-        seen: list[dict[str, torch.Tensor]] = []
-        train_sft(watched(seen), TOKENIZER, rows, tmp_path / name, SftSettings(steps=6, batch=1, seed=seed))
-        return [batch["input_ids"][0].tolist() for batch in seen]
+        batches.clear()
+        train_sft(tiny_model(context=2048), TOKENIZER, rows, tmp_path / name, SftSettings(steps=6, batch=1, seed=seed))
+        return [batch["input_ids"][0].tolist() for batch in batches]
 
     first, again, other = order(0, "a"), order(0, "b"), order(1, "c")
     assert first == again

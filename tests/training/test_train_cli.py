@@ -91,7 +91,7 @@ def test_grpo_shows_a_table(cowork, desk, student, tmp_path):
     [
         ("sft", ["--context", 100], "3 of 3 environments do not fit into a context of 100 tokens"),
         ("grpo", ["--context", 100], "3 of 3 environments do not fit into a context of 100 tokens"),
-        ("grpo", ["--environments", 1, "--group", 3], "Use a micro_batch of 1"),
+        ("grpo", ["--environments", 1, "--group", 3, "--micro-batch", 2], "Use a micro_batch of 1"),
         ("grpo", ["--environments", 4], "a step plays 4 different environments, and the pack has 3"),
         ("grpo", ["--temperature", 0], "0 is not in the range x>0"),
     ],

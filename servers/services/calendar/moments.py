@@ -65,13 +65,19 @@ def read_time(call: Call, text: str, argument: str, timezone: str) -> int:
     """Read a time argument; without offset it is a wall time in ``timezone``.
 
     Raises:
-        ToolError: No time, or outside 1970 to 2100.
+        ToolError: No time, outside 1970 to 2100, or in the hour that clocks there skip in spring.
     """
     instant = call.instant(text, argument)
-    if timezone != call.person.timezone:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            instant = at(moment, timezone)
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        _bounded(call, instant, text, argument)  # near the years 1 and 9999 there is no other zone to go to
+        instant = at(moment, timezone)
+        if wall(instant, timezone) != moment.replace(microsecond=0, fold=0):
+            later = call.local(instant, timezone)
+            raise call.refuse(
+                f"{argument} {text[:60]!r} does not exist: on that day the clocks in {timezone} go forward and skip "
+                f"{moment:%H:%M}. Take a time that exists, such as {later}."
+            )
     return _bounded(call, instant, text, argument)
 
 

@@ -57,7 +57,14 @@ def list_events(call: Call, args: ListEvents) -> JsonObject:
     found = calendar_of(call, owner.email, begin, end)
     if owner is not call.person:
         found = [one for one in found if sees_details(call.person, one.event) or one.event.takes_time_of(owner.email)]
-    result = page(call, f"{owner.email}\0{begin}\0{end}", found, size=args.page_size, cursor=args.cursor)
+    result = page(
+        call,
+        f"{owner.email}\0{begin}\0{end}",
+        found,
+        key=lambda one: one.event_id,
+        size=args.page_size,
+        cursor=args.cursor,
+    )
     return {
         "events": [listed(call, occurrence, owner.email) for occurrence in result.items],
         "total": result.total,
@@ -78,7 +85,7 @@ def search_events(call: Call, args: SearchEvents) -> JsonObject:
     elif args.start is not None or args.end is not None:
         raise call.refuse("give both start and end, or neither.")
     scope = f"{args.query}\0{args.start}\0{args.end}"
-    result = page(call, scope, list(found.items()), size=args.page_size, cursor=args.cursor)
+    result = page(call, scope, list(found.items()), key=lambda hit: hit[0], size=args.page_size, cursor=args.cursor)
     return {
         "events": [_hit(call, event_id, start) for event_id, start in result.items],
         "total": result.total,

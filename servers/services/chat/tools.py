@@ -122,7 +122,7 @@ def list_channels(call: Call, args: ListChannels) -> JsonObject:
     wanted = args.query.casefold().replace("#", " ").split()
     readable = call.world.select(OPEN_CHANNELS, **_rights(call))
     found = [channel for channel in readable if _fits(channel, wanted)]
-    result = page(call, args.query, found, size=args.page_size, cursor=args.cursor)
+    result = page(call, args.query, found, key=lambda one: one.id, size=args.page_size, cursor=args.cursor)
     return {
         "channels": [_summary(call, channel) for channel in result.items],
         "total": result.total,
@@ -140,7 +140,7 @@ def read_channel(call: Call, args: ReadChannel) -> JsonObject:
             roots.append(number)
         else:
             replies[thread_id] = replies.get(thread_id, 0) + 1
-    result = page(call, channel.id, roots, size=args.page_size, cursor=args.cursor)
+    result = page(call, channel.id, roots, key=int, size=args.page_size, cursor=args.cursor)
     messages: list[JsonObject] = []
     for row in call.world.rows(CHOSEN, rows=to_json(result.items).decode()):
         message = _message(call, row)
@@ -161,7 +161,7 @@ def read_thread(call: Call, args: ReadThread) -> JsonObject:
     channel = find_channel(call, args.channel)
     root = _root(call, channel, args.thread_id)
     rows = call.world.rows(THREAD, channel=channel.id, thread=root.id)
-    result = page(call, root.id, rows, size=args.page_size, cursor=args.cursor)
+    result = page(call, root.id, rows, key=lambda row: row[0], size=args.page_size, cursor=args.cursor)
     return {
         "channel_id": channel.id,
         "channel": _label(call, channel),
@@ -177,7 +177,7 @@ def search_messages(call: Call, args: SearchMessages) -> JsonObject:
     terms = parse_query(call, args.query, OPERATORS)
     shape, values = arrange([_condition(call, term) for term in terms])
     rows = call.world.rows(shaped(Message, find_messages, shape), **_rights(call), **values)
-    result = page(call, args.query, rows, size=args.page_size, cursor=args.cursor)
+    result = page(call, args.query, rows, key=lambda row: row[0], size=args.page_size, cursor=args.cursor)
     places = {row[7] for row in result.items}
     labels = {channel_id: _label(call, find_channel(call, channel_id)) for channel_id in places}
     messages: list[JsonObject] = []

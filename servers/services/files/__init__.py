@@ -5,12 +5,12 @@ newest version. Rights are those of ``access``: an owner, editors and readers; w
 reaches everything below it. What a person may not see does not exist for that person.
 
 Writes name the version that they are based on, so nobody overwrites what they have not seen. Names are unique
-within a folder. Not promised: tools that make, share or move folders, and getting back what was deleted.
+within a folder. Not promised: tools that share, move or delete folders, and getting back what was deleted.
 
 * ``records``: the record types, and what types and ids cannot show of them.
 * ``access``: who may do what, and finding folders and files under that rule.
 * ``reading``: list, search, read, download, versions.
-* ``writing``: create, update, share, move, delete.
+* ``writing``: create files and folders; update, share, move, delete files.
 """
 
 from __future__ import annotations

@@ -220,6 +220,10 @@ FILES_IN = Statement(_files_in)
 LOOSE_FILES = Statement(_loose_files)
 """The visible files that lie in no visible folder: shared one by one."""
 NAMED = Query(File, lambda f: sa.select(f).where(f.c.folder_id == param("folder"), f.c.name == param("name")))
+OWN_TOP_NAMED = Query(
+    Folder,
+    lambda f: sa.select(f).where(f.c.parent.is_(None), f.c.owner == param("owner"), f.c.name == param("name")),
+)
 FOLDER_NAMED = Query(Folder, lambda f: sa.select(f).where(f.c.parent == param("folder"), f.c.name == param("name")))
 HISTORY = Query(Version, lambda v: sa.select(v).where(v.c.file_id == param("file")).order_by(v.c.number.desc()))
 CURRENT = Query(

@@ -110,7 +110,7 @@ def list_files(call: Call, args: ListFiles) -> JsonObject:
         folders = call.world.select(FOLDERS_IN, folder=place.folder.id)
         files = call.world.rows(FILES_IN, folder=place.folder.id)
     entries: list[Folder | tuple[Any, ...]] = [*folders, *files]
-    result = page(call, args.folder_id or "", entries, size=args.page_size, cursor=args.cursor)
+    result = page(call, args.folder_id or "", entries, key=_entry_id, size=args.page_size, cursor=args.cursor)
     return {
         **shown,
         "folders": [
@@ -133,7 +133,7 @@ def search_files(call: Call, args: SearchFiles) -> JsonObject:
     terms = parse_query(call, args.query, OPERATORS)
     shape, values = arrange([_condition(call, term) for term in terms])
     rows = call.world.rows(shaped(File, find_files, shape), me=call.person.email, **values)
-    result = page(call, args.query, rows, size=args.page_size, cursor=args.cursor)
+    result = page(call, args.query, rows, key=lambda row: row[0], size=args.page_size, cursor=args.cursor)
     texts: dict[str, str | None] = {}
     if result.items and any(not term.operator and not term.negated for term in terms):
         ids = to_json([row[6] for row in result.items]).decode()
@@ -188,7 +188,7 @@ def list_versions(call: Call, args: ListVersions) -> JsonObject:
     """Show the history of a file and who can open it."""
     access = find_file(call, args.file_id)
     history = call.world.select(HISTORY, file=access.file.id)
-    result = page(call, access.file.id, history, size=args.page_size, cursor=args.cursor)
+    result = page(call, access.file.id, history, key=lambda one: one.id, size=args.page_size, cursor=args.cursor)
     return {
         "file_id": access.file.id,
         "name": access.file.name,
@@ -234,6 +234,10 @@ def _facts(call: Call, access: Access, version: Version) -> JsonObject:
         "author": version.author,
         "modified_at": call.local(version.created_at),
     }
+
+
+def _entry_id(entry: Folder | tuple[Any, ...]) -> str:
+    return entry.id if isinstance(entry, Folder) else entry[0]
 
 
 def _summary(call: Call, row: tuple[Any, ...]) -> JsonObject:

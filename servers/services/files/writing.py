@@ -12,6 +12,7 @@ from servers.services.files.access import (
     FOLDER_NAMED,
     HISTORY,
     NAMED,
+    OWN_TOP_NAMED,
     RANK,
     Place,
     everyone_with_access,
@@ -43,6 +44,16 @@ class CreateFile(Arguments):
     text: str | None = TEXT
     base64: str | None = BASE64
     media_type: str | None = Field(default=None, max_length=100, description="Such as text/markdown or application/pdf")
+
+
+class CreateFolder(Arguments):
+    """Make a folder: in a folder that you may edit, or at the top of your own files.
+
+    Who can open the folder above can open it too.
+    """
+
+    name: str
+    parent_id: str | None = Field(default=None, description="folder_id of the folder above; none for the top")
 
 
 class UpdateFile(Arguments):
@@ -109,6 +120,20 @@ def create_file(call: Call, args: CreateFile) -> JsonObject:
     )
     call.world.insert(file)
     return _add_version(call, file, 1, args.text, args.base64)
+
+
+def create_folder(call: Call, args: CreateFolder) -> JsonObject:
+    """Make an empty folder."""
+    if args.parent_id is None:
+        _good_name(call, args.name, "folder")
+        if call.world.first(OWN_TOP_NAMED, owner=call.person.email, name=args.name) is not None:
+            raise call.refuse(f"you have a folder {args.name!r} at the top already. Take another name.")
+    else:
+        _free_name(call, _writable(call, args.parent_id).folder, args.name, "folder")
+    folder = Folder(id=call.new_id(Folder.type_name), name=args.name, owner=call.person.email, parent=args.parent_id)
+    call.world.insert(folder)
+    place = find_folder(call, folder.id)
+    return {"folder_id": folder.id, "name": folder.name, "parent_id": folder.parent, "path": place.path}
 
 
 def update_file(call: Call, args: UpdateFile) -> JsonObject:
@@ -206,10 +231,14 @@ def _good_content(call: Call, text: str | None, base64: str | None) -> None:
         raise call.refuse("base64 is not valid. Encode the bytes with the standard alphabet and padding.") from None
 
 
-def _free_name(call: Call, folder: Folder, name: str) -> None:
+def _good_name(call: Call, name: str, kind: str) -> None:
     problem = name_problem(name)
     if problem is not None:
-        raise call.refuse(f"{name!r:.60} is no name for a file: {problem}.")
+        raise call.refuse(f"{name!r:.60} is no name for a {kind}: {problem}.")
+
+
+def _free_name(call: Call, folder: Folder, name: str, kind: str = "file") -> None:
+    _good_name(call, name, kind)
     file = call.world.first(NAMED, folder=folder.id, name=name)
     if file is not None:
         raise call.refuse(
@@ -243,6 +272,7 @@ def _add_version(call: Call, file: File, number: int, text: str | None, base64: 
 
 WRITING: tuple[Tool, ...] = (
     tool("files_create", CreateFile, create_file, effect="write"),
+    tool("files_create_folder", CreateFolder, create_folder, effect="write"),
     tool("files_update", UpdateFile, update_file, effect="write"),
     tool("files_share", ShareFile, share_file, effect="write", idempotent=True),
     tool("files_unshare", UnshareFile, unshare_file, effect="write"),

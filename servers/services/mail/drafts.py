@@ -141,7 +141,7 @@ def update_draft(call: Call, args: UpdateDraft) -> JsonObject:
 def list_drafts(call: Call, args: ListDrafts) -> JsonObject:
     """Show the caller's drafts."""
     found = call.world.select(_OWN, owner=call.person.email)
-    part = page(call, "", found, size=args.page_size, cursor=args.cursor)
+    part = page(call, "", found, key=lambda draft: draft.id, size=args.page_size, cursor=args.cursor)
     return {
         "drafts": [_shown(call, draft) for draft in part.items],
         "total": part.total,

@@ -92,7 +92,7 @@ def search(call: Call, args: Search) -> JsonObject:
     mailbox = mailbox_bounds(call.person.email)
     # Ids only: most of what is found is just counted.
     found = [row[0] for row in call.world.rows(shaped(Copy, _select, shape), **mailbox, **reader.params)]
-    part = page(call, args.query, found, size=args.page_size, cursor=args.cursor)
+    part = page(call, args.query, found, key=str, size=args.page_size, cursor=args.cursor)
     return {"messages": _summaries(call, part.items), "total": part.total, "next_cursor": part.next_cursor}
 
 

@@ -8,6 +8,10 @@
 * ``tools``: what agents and people can do.
 * ``build``: what is checked and derived when an image is built.
 
+Every person inside can find and read the tickets of every queue, as in most help desks; being a member of a queue
+only decides who works on its tickets. People outside see their own tickets alone. An environment that has something
+to keep from colleagues keeps it elsewhere.
+
 Not promised: business hours, clocks that pause, and automatic moves. A reply of the reporter does not
 reopen a ticket.
 """

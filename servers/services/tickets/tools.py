@@ -160,7 +160,7 @@ class DecideApproval(Arguments):
 def search_tickets(call: Call, args: SearchTickets) -> JsonObject:
     """Find tickets by words and operators."""
     ids = found(call, args.query, args.sort)
-    result = page(call, f"{args.query}\0{args.sort}", ids, size=args.page_size, cursor=args.cursor)
+    result = page(call, f"{args.query}\0{args.sort}", ids, key=str, size=args.page_size, cursor=args.cursor)
     return {
         "tickets": views.page_of_tickets(call, list(result.items)),
         "total": result.total,
@@ -173,7 +173,7 @@ def get_ticket(call: Call, args: GetTicket) -> JsonObject:
     ticket = find_ticket(call, args.ticket_id)
     answer = views.details(call, ticket, queue_of(call, ticket))
     comments = views.visible_comments(call, ticket)
-    part = page(call, ticket.id, comments, size=COMMENTS_PER_PAGE, cursor=args.cursor)
+    part = page(call, ticket.id, comments, key=lambda one: one.id, size=COMMENTS_PER_PAGE, cursor=args.cursor)
     answer["comments"] = [views.comment_view(call, comment) for comment in part.items]
     if part.total > COMMENTS_PER_PAGE:
         answer |= {"comments_total": part.total, "next_cursor": part.next_cursor}

@@ -2,6 +2,7 @@
 
 ``import_task`` reads a task folder and gives an ``ImportedTask``: services as data over the task's own
 fixtures, with exactly the tools that the task declares; ``to_environment`` makes an environment of it.
+``import_all`` does both for many folders and leaves out those that do not fit.
 
 * What a task declares works, also where the benchmark's own servers never answered; what was sent or
   created is there afterwards.
@@ -17,14 +18,16 @@ environment has no checks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from harness.environment import Budget, Environment
 from servers.declared.spec import ServiceSpec
-from servers.errors import Problem
+from servers.errors import Problem, SpecError, problems_from
 from servers.people import Person
 from servers.records import iso_utc
 from synth.importers.claw_eval.clock import start_of, timezone_of
@@ -33,7 +36,7 @@ from synth.importers.claw_eval.people import cast_of, principal_of
 from synth.importers.claw_eval.services import Imported, import_services
 from synth.importers.claw_eval.vocabulary import vocabulary
 
-__all__ = ["ImportedTask", "import_task", "to_environment"]
+__all__ = ["Import", "ImportedTask", "import_all", "import_task", "to_environment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +68,58 @@ class ImportedTask:
     warnings: tuple[Problem, ...]
 
 
+@dataclass(slots=True)
+class Import:
+    """What came of a collection of tasks."""
+
+    environments: list[Environment] = field(default_factory=list[Environment])
+    warnings: list[str] = field(default_factory=list[str])
+    skipped: dict[str, str] = field(default_factory=dict[str, str])
+    """Why a task was left out, by the name of its folder."""
+
+
+def import_all(folders: Sequence[Path], progress: Callable[[int], None] = lambda done: None) -> Import:
+    """Make environments of task folders; one that does not fit is left out with the reason.
+
+    Args:
+        folders: Each holds a ``task.yaml``.
+        progress: Told how many folders are done.
+    """
+    result = Import()
+    homes: dict[str, str] = {}
+    for done, folder in enumerate(folders, start=1):
+        try:
+            task, environment = _checked(folder)
+            if task.id in homes:
+                raise SpecError([Problem("duplicate_id", "task_id", f"{task.id!r} is the id of {homes[task.id]} too")])
+        except SpecError as error:
+            result.skipped[folder.name] = "; ".join(map(str, error.problems))
+        else:
+            homes[task.id] = folder.name
+            result.environments.append(environment)
+            result.warnings += [f"{task.id}: {warning}" for warning in task.warnings]
+        progress(done)
+    return result
+
+
+def _checked(folder: Path) -> tuple[ImportedTask, Environment]:
+    try:
+        task = import_task(folder)
+        environment = to_environment(task)
+    except ValidationError as error:
+        raise SpecError(problems_from(error, "")) from None
+    except OSError as error:
+        raise SpecError([Problem("unreadable", "", f"cannot be read ({error})")]) from None
+    environment.validate_all()
+    return task, environment
+
+
 def import_task(path: Path) -> ImportedTask:
     """Read a task folder, the one that holds ``task.yaml``.
 
     Raises:
         SpecError: ``task.yaml`` is missing or is none.
+        ValidationError: What the task declares cannot be a service.
     """
     folder = path.resolve()
     task = read_task(folder)
@@ -124,7 +174,7 @@ def to_environment(task: ImportedTask) -> Environment:
     Persona, attachments, time limit and everything else that the task file says are in ``meta``.
 
     Raises:
-        SpecError: The parts do not fit together.
+        ValidationError: A part cannot be one of an environment, such as an id with blanks.
     """
     return Environment(
         id=task.id,
