@@ -134,9 +134,11 @@ async def run(
         study = Study(
             RunDirectory(directory), environments, agents, trials=trials, seed=seed, limits=limits or Limits()
         )
-        study.where.manifest_if_any()  # what is no run gets no lock file
+        study.look(retry_invalid=retry_invalid)
+        study.validate()  # before there is a folder with a lock
         with study.where.alone():
-            study.open(retry_invalid=retry_invalid)
+            study.look(retry_invalid=retry_invalid)  # again: the lock may have been another's until now
+            study.begin()
             kept = len(study.finished)
             await study.play(concurrency, on_progress or _silent)
     finally:
@@ -187,8 +189,8 @@ class Study:
         )
         self.finished: dict[str, Summary] = {}
 
-    def open(self, *, retry_invalid: bool) -> None:
-        """Find out what is there already, and write down what is asked for."""
+    def look(self, *, retry_invalid: bool) -> None:
+        """Find out what is there already; nothing is written."""
         known = self.where.manifest_if_any()
         if known is not None:
             self.manifest = extend(known, self.manifest, str(self.where.path))
@@ -199,10 +201,16 @@ class Study:
             for key, summary in self.where.summaries().items()
             if key in asked and summary.status not in again and self.where.episode_path(key).exists()
         }
+
+    def validate(self) -> None:
+        """Make sure that the environments fit that are still to be played."""
         for name in dict.fromkeys(slot.environment for slot in self.pending()):
             _fresh(self.environments[name]).validate_all()
+
+    def begin(self) -> None:
+        """Write down what is asked for."""
         self.where.create()
-        if known != self.manifest:
+        if self.where.manifest_if_any() != self.manifest:
             self.where.write_manifest(self.manifest)
 
     def pending(self) -> list[Slot]:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-
 _MAPPING = "expected a mapping of keys"
 _NO_MAPPING = {"dict_type", "model_type", "model_attributes_type", "mapping_type"}
 """pydantic's codes for something that is none; its words speak of dictionaries and names of our classes."""

@@ -161,7 +161,7 @@ def _quoted(model: Model) -> Iterator[Variant]:
     zone = ZoneInfo(model.environment.image.people[model.environment.principal].timezone)
 
     def with_quote(index: int, step: Step) -> Step:
-        answered = [letters[key] for name in ANSWERED if (key := step.arguments.get(name)) in letters]
+        answered = [letters[key] for name in ANSWERED if (key := str(step.arguments.get(name))) in letters]
         body = step.arguments.get("body")
         if index not in model.writes or not answered or not isinstance(body, str):
             return step

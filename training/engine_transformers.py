@@ -4,12 +4,15 @@ Requests join and leave a running batch. Each conversation keeps its keys and va
 turn pays only for the tokens that are new to it, and conversations that start alike (a group of rollouts of
 one task) compute their common beginning once. Random streams belong to requests, not to the process.
 
-Why not transformers' own continuous batching: with the 135M student on two nearly idle cores (float32, 32
-tokens sampled after 300, prefill included, single runs; ``tests.bench.student_engine`` repeats the cases) it
-gave 9.8, 14.7 and 18.1 tokens/s for 1, 4 and 8 episodes, and ``model.generate`` 12, 25 and 32. This engine
-gave 12, 23 and 29 on first turns, 15, 30 and 37 on second turns, 13, 32 and 54 for a group with one prompt.
-Continuous batching also draws all requests from one random stream and is greedy or not as a whole, so an
-episode could not be repeated from its seed.
+Why not transformers' own continuous batching: it draws all requests from one random stream and is greedy or
+not as a whole, so an episode could not be repeated from its seed, and on a CPU it was the slowest of three
+ways in the single runs that were made (135M student, float32, two cores). ``model.generate`` has no place for
+conversations that come and go. ``tests.bench.student_engine`` compares the three on the machine at hand.
+
+What a step costs on a CPU: the matrix products dominate, and those for 16 conversations take hardly longer than
+for 8, so many slots pay. Threads wait for each other after every product; where other work competes for
+the cores, waiting by spinning (libgomp's default) makes a step several times slower than
+``OMP_WAIT_POLICY=passive`` does.
 
 Weights must not change while ``serving`` is open: the kept keys and values belong to the weights that made
 them. Opening it again starts empty, which is how a trainer gets fresh ones after each optimizer step.

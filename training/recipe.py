@@ -156,7 +156,7 @@ def draw(points: Sequence[Point], path: Path, settings: RecipeSettings) -> None:
     steps = [point.step for point in points]
     lines = (
         ("every check holds", "passed", "o", 2.2, "#2456d6"),
-        ("mean score", "score", "D", 1.4, "#7aa0ee"),
+        ("mean score, of 100", "score", "D", 1.4, "#7aa0ee"),
         ("a tool call worked", "acted", "s", 1.4, "#9aa4b5"),
     )
     for label, name, marker, width, color in lines:

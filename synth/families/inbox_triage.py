@@ -289,7 +289,7 @@ def _report_check(draft: Draft, asked: list[Order], came: dict[str, int], settle
         kind="states",
         source="user",
         facts=[fact for order in asked for fact in (order.number, draft.date(order.delivery))],
-        allowed=[*_moments(draft, mails), *moved, *settled],
+        allowed=[*moved, *_moments(draft, mails), *settled],
         together=[[order.number, draft.date(order.delivery)] for order in asked],
         watch=["id", "date"],
         weight=0.5,

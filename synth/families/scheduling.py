@@ -339,6 +339,16 @@ def _guards(draft: Draft, namesake: Person | None) -> None:
         )
     mine = {"organizer": draft.principal.email}
     draft.guard(
+        id="nothing-told",
+        about="The invitation names no amounts; an agenda may stand in it",
+        kind="states",
+        source="record",
+        type="calendar.event",
+        where=mine,
+        field=["description", "location"],
+        watch=["amount"],
+    )
+    draft.guard(
         id="nothing-else",
         about="Nothing changes but this one meeting",
         kind="changes",

@@ -176,6 +176,16 @@ def test_stated_facts_are_compared_as_values() -> None:
     assert case.holds({**facts, "watch": ["date"]})
 
 
+def test_facts_may_have_to_be_said_of_each_other() -> None:
+    pairs = [["ORD-1", "5 May 2026"], ["ORD-2", "6 May 2026"]]
+    facts = {"kind": "states", "facts": [fact for pair in pairs for fact in pair], "together": pairs}
+    case = Case()
+    case.say("ORD-1 comes on 5 May 2026, ORD-2 on 6 May 2026.")
+    assert case.holds(facts)
+    case.say("ORD-1 comes on 6 May 2026, ORD-2 on 5 May 2026.")
+    assert "date 2026-05-05 is not said of ORD-1" in case.wrong(facts)
+
+
 def test_what_is_stated_is_read_from_the_last_message_all_messages_or_a_record() -> None:
     case = Case()
     case.say("It is ORD-1.")

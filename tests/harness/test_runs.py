@@ -23,7 +23,7 @@ from harness.episode import Limits
 from harness.files import StorageError
 from harness.replay import ReplayError, grade_run, replay
 from harness.rundir import RunDirectory, Summary, episode_key, one_file_each
-from servers.errors import SpecError
+from servers.errors import InUse, SpecError
 from tests.harness.mailroom import Moody, broken_user, mailroom, provider_down, says
 
 ROOT = Path(__file__).parents[2]
@@ -318,6 +318,16 @@ def test_a_full_disk_stops_a_run_and_leaves_what_is_finished(tmp_path: Path, und
     assert {summary.agent for summary in kept} == {"noop"}
     play(tmp_path / "run", [oracle(), noop()], trials=2)
     assert content(tmp_path / "run") == undisturbed
+
+
+def test_one_process_at_a_time_fills_a_directory(tmp_path: Path) -> None:
+    with RunDirectory(tmp_path / "run").alone():
+        refused = run_in_a_process(tmp_path / "run", "")
+        with pytest.raises(InUse, match="another process fills this run"):
+            play(tmp_path / "run", [noop()])
+    assert refused.returncode == 1
+    assert "InUse" in refused.stderr
+    play(tmp_path / "run", [noop()])
 
 
 def test_a_directory_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:

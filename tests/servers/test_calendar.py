@@ -183,9 +183,7 @@ async def test_only_the_organizer_changes_or_deletes() -> None:
             assert f"only the organizer {PRIYA}" in words
             assert "calendar_respond" in words
             assert "calendar_respond" not in await agent.refused(tool, event_id="support")
-        assert "not invited" in await agent.refused(
-            "calendar_respond", event_id="support", response="accepted"
-        )
+        assert "not invited" in await agent.refused("calendar_respond", event_id="support", response="accepted")
         assert "you organise" in await agent.refused("calendar_respond", event_id="fair", response="accepted")
 
 
@@ -194,9 +192,7 @@ async def test_a_response_reaches_the_organizer_and_declining_frees_the_time() -
     slot = {"people": [NORA], "start": "2026-03-03T00:00", "end": "2026-03-04T00:00"}
     async with over_mcp(desk_of(world, NORA)) as agent:
         before = await agent.ok("calendar_free_busy", **slot)
-        await agent.ok(
-            "calendar_respond", event_id="review", response="declined", comment="At the customer's"
-        )
+        await agent.ok("calendar_respond", event_id="review", response="declined", comment="At the customer's")
         after = await agent.ok("calendar_free_busy", **slot)
         listed = await agent.ok("calendar_list_events", **WEEK)
     assert len(before["people"][0]["busy"]) == 1
@@ -211,9 +207,7 @@ async def test_a_new_time_asks_again_and_other_changes_do_not() -> None:
     world = World.open(calendar())
     moved = {"start": "2026-03-03T12:00:00-05:00"}
     async with over_mcp(desk_of(world, PRIYA)) as agent:
-        renamed = await agent.ok(
-            "calendar_update_event", event_id="review", title="Budget", attendees=[OMAR, DANA]
-        )
+        renamed = await agent.ok("calendar_update_event", event_id="review", title="Budget", attendees=[OMAR, DANA])
         later = await agent.ok("calendar_update_event", event_id="review", **moved)
     assert [(a["email"], a["response"]) for a in renamed["attendees"]] == [
         (OMAR, "accepted"),
@@ -252,9 +246,7 @@ async def test_an_all_day_event_is_made_of_dates_in_its_own_zone() -> None:
             busy=False,
             timezone="Asia/Tokyo",
         )
-        timed = await agent.refused(
-            "calendar_update_event", event_id=made["event_id"], start="2026-03-29T10:00:00"
-        )
+        timed = await agent.refused("calendar_update_event", event_id=made["event_id"], start="2026-03-29T10:00:00")
         moved = await agent.ok("calendar_update_event", event_id=made["event_id"], timezone="Europe/Berlin")
         later = await agent.ok("calendar_update_event", event_id=made["event_id"], start="2026-03-29")
     assert (made["start"], made["end"], made["timezone"]) == ("2026-03-28", "2026-03-31", "Asia/Tokyo")
@@ -303,10 +295,18 @@ async def test_an_impossible_event_is_refused_with_what_would_be_possible(
 async def test_a_range_over_a_year_or_backwards_is_refused() -> None:
     async with over_mcp(desk(calendar())) as agent:
         long = await agent.refused("calendar_list_events", start="2026-01-01", end="2028-01-01")
-        backwards = await agent.refused(
-            "calendar_free_busy", people=["Omar"], start="2026-02-01", end="2026-01-01"
-        )
+        backwards = await agent.refused("calendar_free_busy", people=["Omar"], start="2026-02-01", end="2026-01-01")
         foreign = await agent.refused("calendar_list_events", **WEEK, cursor="AAAA")
     assert "at most 366 days" in long
     assert "is not after" in backwards
     assert "Start again" in foreign
+
+
+async def test_a_time_that_clocks_skip_is_said_not_to_exist() -> None:
+    async with over_mcp(desk(office([CALENDAR]))) as agent:
+        skipped = await agent.refused(
+            "calendar_create_event", title="Night", start="2026-03-29T02:30:00", end="2026-03-29T03:30:00"
+        )
+    assert "start '2026-03-29T02:30:00' does not exist" in skipped
+    assert "Europe/Berlin" in skipped
+    assert "2026-03-29T03:30:00+02:00" in skipped

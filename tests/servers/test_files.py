@@ -77,9 +77,7 @@ VERSIONS: list[dict[str, Any]] = [
 
 def files(**records: Any) -> Image:
     given_records = {"files.folder": FOLDERS, "files.file": FILE_RECORDS, "files.version": VERSIONS}
-    return office(
-        [FILES, DIRECTORY], given_records | {f"files.{key}": value for key, value in records.items()}
-    )
+    return office([FILES, DIRECTORY], given_records | {f"files.{key}": value for key, value in records.items()})
 
 
 def as_person(image: Image, person: str) -> Desk:
@@ -211,6 +209,24 @@ async def test_contents_have_a_largest_size() -> None:
         await agent.ok("files_create", folder_id="fo-home", name="t.txt", text="x" * MAX_TEXT)
         await agent.refused("files_create", folder_id="fo-home", name="u.txt", text="x" * (MAX_TEXT + 1))
     assert made["size"] == MAX_BINARY
+
+
+async def test_a_new_folder_is_at_the_top_or_where_its_maker_may_write() -> None:
+    image = files()
+    async with over_mcp(desk(image)) as agent:
+        top = await agent.ok("files_create_folder", name="Trips")
+        below = await agent.ok("files_create_folder", name="May", parent_id=top["folder_id"])
+        await agent.ok("files_create", folder_id=below["folder_id"], name="plan.txt", text="x")
+        again = await agent.refused("files_create_folder", name="Trips")
+        inner = await agent.refused("files_create_folder", name="May", parent_id=top["folder_id"])
+        bad = await agent.refused("files_create_folder", name="a/b")
+    async with over_mcp(as_person(image, DANA)) as dana:
+        reader = await dana.refused("files_create_folder", name="x", parent_id="fo-quotes")
+    assert (below["parent_id"], below["path"]) == (top["folder_id"], "Trips/May")
+    assert "at the top already" in again
+    assert "has a folder 'May' already" in inner
+    assert "no name for a folder" in bad
+    assert "takes an editor" in reader
 
 
 async def test_readers_read_and_write_nothing() -> None:
@@ -349,8 +365,7 @@ async def test_a_hit_in_the_text_shows_the_text_around_it() -> None:
 
 async def test_outsiders_open_what_is_shared_with_them_and_nothing_else() -> None:
     shared = [
-        {**record, "shares": {KLARA: "reader"}} if record["id"] == "f-quote" else record
-        for record in FILE_RECORDS
+        {**record, "shares": {KLARA: "reader"}} if record["id"] == "f-quote" else record for record in FILE_RECORDS
     ]
     async with over_mcp(as_person(files(file=shared), KLARA)) as klara:
         assert found(await klara.ok("files_list")) == ["f-quote"]
@@ -434,9 +449,7 @@ def test_no_arguments_break_a_tool_and_hidden_text_never_comes_out(data: st.Data
             strategies[name] = number if kind["type"] == "integer" else TEXTS
             if "enum" in kind:
                 strategies[name] = st.sampled_from(kind["enum"])
-        chosen = {
-            name for name in strategies if name in schema.get("required", ()) or data.draw(st.booleans())
-        }
+        chosen = {name for name in strategies if name in schema.get("required", ()) or data.draw(st.booleans())}
         result = clerk.call(tool, {name: data.draw(strategies[name]) for name in sorted(chosen)})
         assert "hidden budget" not in result.text
         assert "salaries" not in result.text

@@ -124,6 +124,19 @@ def test_a_value_that_nothing_shows_is_not_obtainable():
     assert "look it up" in defect.fix
 
 
+def test_what_follows_from_what_was_read_may_be_listed_but_not_an_id():
+    records = handwritten()["records"]
+    records["mail.message"] = [row for row in records["mail.message"] if row["id"] != "correction"]
+    oracle = [step for i, step in enumerate(handwritten()["oracle"]) if i != 2]
+    changed = {"records": records, "oracle": oracle}
+    assert proven(handwritten(**changed, meta={"hints": {"derived": ["16 March 2026"]}})).accepted
+    oracle[2]["arguments"]["body"] = oracle[2]["arguments"]["body"].replace("ORD-2041", "ORD-7777")
+    hints = {"derived": ["16 March 2026", "ORD-7777"]}
+    checks = with_check("facts", facts=["ORD-7777", "16 March 2026"])
+    defects = proven(handwritten(**changed, checks=checks, meta={"hints": hints})).defects
+    assert "not_obtainable" in {defect.code for defect in defects}
+
+
 def test_an_id_that_was_never_looked_up_is_not_obtainable():
     steps = [step for index, step in enumerate(handwritten()["oracle"]) if index not in (0, 1)]
     codes = {(defect.code, defect.where) for defect in proven(handwritten(oracle=steps)).defects}

@@ -45,7 +45,8 @@ def test_at_least_eight_mutation_operators_occur_over_the_families():
     table = {line.split("``")[1] for line in (mutants_module.__doc__ or "").splitlines() if line.startswith("``")}
     assert len(table & operators) >= 8
     assert operators >= {"drop_step", "prefix", "wrong_entity", "wrong_value", "duplicate", "sent_not_drafted",
-                         "destructive", "leak", "order_skipped", "only_failing", "keyword_spray", "stale"}  # fmt: skip
+                         "destructive", "leak", "order_skipped", "only_failing", "keyword_spray", "stale",
+                         "no_look", "extra_option", "facts_swapped"}  # fmt: skip
 
 
 def test_every_harmless_operator_occurs_over_the_families():

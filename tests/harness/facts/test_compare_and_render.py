@@ -16,6 +16,7 @@ from harness.facts import (
     FactReport,
     Name,
     Vocabulary,
+    apart,
     compare,
     extract,
     parse_fact,
@@ -28,9 +29,7 @@ PEOPLE = ("Ana Ruiz", "Bo Chen", "Zoë O'Brien", "Acme Corporation")
 KNOWN = Vocabulary(tuple(Name.person(name) for name in PEOPLE), REFERENCE)
 
 
-def check(
-    message: str, *, required: list[Fact], allowed: tuple[Fact, ...] = (), watched: object = None
-) -> FactReport:
+def check(message: str, *, required: list[Fact], allowed: tuple[Fact, ...] = (), watched: object = None) -> FactReport:
     return compare(required, allowed, extract(message, KNOWN), watched=watched)
 
 
@@ -95,9 +94,7 @@ def test_allowed_facts_count_neither_for_nor_against() -> None:
 def test_only_watched_kinds_are_closed() -> None:
     message = "TCK-104 from Bo Chen on 1 April 2026"
     assert check(message, required=[TICKET]).exact
-    assert [fact.kind for fact in check(message, required=[TICKET], watched=["id", "date"]).unexpected] == [
-        "date"
-    ]
+    assert [fact.kind for fact in check(message, required=[TICKET], watched=["id", "date"]).unexpected] == ["date"]
     assert check("TCK-1 TCK-104", required=[TICKET], watched=[]).exact
 
 
@@ -107,16 +104,12 @@ def test_small_talk_about_days_is_never_held_against_a_message_but_may_state_a_d
     assert not check("It is on 9 March 2026, today, not 12 March 2026.", required=[DAY]).exact
 
 
-@pytest.mark.parametrize(
-    "said", ["15:00", "3 pm", "3pm CET", "14:00 UTC", "9:00 AM EST", "15:00 (Europe/Berlin)"]
-)
+@pytest.mark.parametrize("said", ["15:00", "3 pm", "3pm CET", "14:00 UTC", "9:00 AM EST", "15:00 (Europe/Berlin)"])
 def test_a_time_may_be_said_in_any_zone(said: str) -> None:
     assert check(f"At {said}.", required=[START]).exact
 
 
-@pytest.mark.parametrize(
-    "said", ["15:30", "3 am", "15:00 UTC", "15:00 EST", "14:00", "14:00 (Europe/Berlin)"]
-)
+@pytest.mark.parametrize("said", ["15:30", "3 am", "15:00 UTC", "15:00 EST", "14:00", "14:00 (Europe/Berlin)"])
 def test_another_instant_is_another_time(said: str) -> None:
     assert check(f"At {said}.", required=[START]).contradicted == (START,)
 
@@ -147,18 +140,14 @@ def test_nothing_required_and_nothing_said_is_exact() -> None:
 
 money = st.decimals(-999_999, 9_999_999, places=2)
 days = st.dates(date(1990, 1, 1), date(2060, 12, 31)) | st.dates(date(2025, 11, 1), date(2026, 7, 1))
-zones = st.sampled_from(
-    [None, "+00:00", "+01:00", "+05:30", "-05:00", "-08:00", "CET", "ET", "Europe/Berlin", "IST"]
-)
+zones = st.sampled_from([None, "+00:00", "+01:00", "+05:30", "-05:00", "-08:00", "CET", "ET", "Europe/Berlin", "IST"])
 facts = st.one_of(
     st.builds(
         Fact,
         st.just("amount"),
         st.builds(Amount, money, st.sampled_from(["EUR", "USD", "GBP", "CAD", "CHF", "SEK"])),
     ),
-    st.builds(
-        Fact, st.just("number"), st.decimals(-9_999, 9_999_999, places=0) | st.decimals(0, 99, places=1)
-    ),
+    st.builds(Fact, st.just("number"), st.decimals(-9_999, 9_999_999, places=0) | st.decimals(0, 99, places=1)),
     st.builds(Fact, st.just("percent"), st.decimals(-100, 100, places=1)),
     st.builds(Fact, st.just("date"), days),
     st.builds(
@@ -216,3 +205,23 @@ def test_the_styles_of_a_fact_are_listed_and_others_are_refused() -> None:
     with pytest.raises(FactError, match=r"id TCK-104 has no style '12h'; it has plain, bold"):
         render(TICKET, "12h")
     assert styles(Fact("amount", Amount(Decimal("0.125"), "EUR"))) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ORD-1 comes on 5 May 2026, ORD-2 on 6 May 2026.",
+        "On 5 May 2026 ORD-1 comes and on 6 May 2026 ORD-2.",
+        "ORD-1 and ORD-2 come on 5 May 2026 and 6 May 2026.",
+        "ORD-1:\n  5 May 2026\nORD-2:\n  6 May 2026",
+        "| ORD-2 | 6 May 2026 |\n| ORD-1 | 5 May 2026 |",
+        "Today, 3 May 2026: ORD-1 (5 May 2026, not 1 May 2026); ORD-2 (6 May 2026)",
+    ],
+)
+def test_facts_that_are_said_of_each_other_are_found_wherever_they_stand(text: str) -> None:
+    vocabulary = Vocabulary()
+    groups = [extract("ORD-1 5 May 2026", vocabulary), extract("ORD-2 6 May 2026", vocabulary)]
+    swapped = text.replace("5 May", "@").replace("6 May", "5 May").replace("@", "6 May")
+    assert apart(groups, extract(text, vocabulary), text) == []
+    wrong = apart(groups, extract(swapped, vocabulary), swapped)
+    assert [subject.value for subject, _ in wrong] == ["ORD-1", "ORD-2"]
