@@ -77,7 +77,7 @@ def _guarded(method: Callable[Concatenate[World, P], T]) -> Callable[Concatenate
         try:
             return method(world, *args, **kwargs)
         except sqlite3.Error as error:
-            world._undo()
+            world.recover()
             raise StorageFault(
                 f"the data of this workplace could not be written or read ({error}). Its last step was undone and it "
                 "has no score any more; see to the disk and open it anew."
@@ -338,8 +338,8 @@ class World(Store):
         self._next_due = self._read_next_due()
         self._hash, self._hashed = self.image.records_hash, 0
 
-    def _undo(self) -> None:
-        """End what the database has not finished, marks included, and be again what it holds."""
+    def recover(self) -> None:
+        """End what a database that failed has not finished, marks included, and be again what it holds."""
         connection = self._live()
         self._marks = 0
         with suppress(sqlite3.Error):  # it may fail again; the fault that is on its way voids the episode anyway
