@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -84,10 +85,10 @@ def test_an_agent_connects_with_the_printed_configuration_in_both_eras(mine: Pat
         server = config["mcpServers"]["workplace"]
         assert server["type"] == "http"
         anyio.run(work, server["url"], ROUTED, mode)
-        curl = said[said.index("curl -X POST") :].split("\n\n")[0].replace("\\\n", " ").split("'")
-        assert curl[0].strip() == "curl -X POST -H"
-        name, value = curl[1].split(": ")
-        graded = httpx2.post(curl[2].strip(), headers={name: value})
+        tell, grade = (shlex.split(text.split("\n\n")[0]) for text in said.split("curl -X POST ")[1:])
+        told = httpx2.post(tell[-1], headers=dict([tell[1].split(": ")]), content=tell[tell.index("-d") + 1])
+        assert told.json().keys() == {"reply", "stop"}
+        graded = httpx2.post(grade[-1], headers=dict([grade[1].split(": ")]))
         checks = {check["id"]: check["verdict"] for check in graded.json()["checks"]}
         assert checks["assigned"] == checks["nothing-else"] == "PASS"
 
