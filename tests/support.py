@@ -28,16 +28,46 @@ KLARA = "klara.voss@alpenrad.example"
 START = "2026-03-02T09:00:00+01:00"  # a Monday
 
 PEOPLE: list[dict[str, Any]] = [
-    {"email": NORA, "name": "Nora Lind", "title": "Account manager", "department": "Sales", "manager": PRIYA,
-     "timezone": "Europe/Berlin"},
-    {"email": OMAR, "name": "Omar Haddad", "title": "Support engineer", "department": "Support", "manager": PRIYA,
-     "timezone": "Europe/Berlin"},
-    {"email": PRIYA, "name": "Priya Raman", "title": "Head of operations", "department": "Operations",
-     "timezone": "America/New_York", "roles": ["approver"]},
-    {"email": DANA, "name": "Dana Fox", "title": "Designer", "department": "Product", "manager": PRIYA,
-     "timezone": "Asia/Tokyo"},
-    {"email": DANA_K, "name": "Dana Kim", "title": "Analyst", "department": "Finance", "manager": PRIYA,
-     "timezone": "Europe/Berlin"},
+    {
+        "email": NORA,
+        "name": "Nora Lind",
+        "title": "Account manager",
+        "department": "Sales",
+        "manager": PRIYA,
+        "timezone": "Europe/Berlin",
+    },
+    {
+        "email": OMAR,
+        "name": "Omar Haddad",
+        "title": "Support engineer",
+        "department": "Support",
+        "manager": PRIYA,
+        "timezone": "Europe/Berlin",
+    },
+    {
+        "email": PRIYA,
+        "name": "Priya Raman",
+        "title": "Head of operations",
+        "department": "Operations",
+        "timezone": "America/New_York",
+        "roles": ["approver"],
+    },
+    {
+        "email": DANA,
+        "name": "Dana Fox",
+        "title": "Designer",
+        "department": "Product",
+        "manager": PRIYA,
+        "timezone": "Asia/Tokyo",
+    },
+    {
+        "email": DANA_K,
+        "name": "Dana Kim",
+        "title": "Analyst",
+        "department": "Finance",
+        "manager": PRIYA,
+        "timezone": "Europe/Berlin",
+    },
     {"email": KLARA, "name": "Klara Voss", "title": "Buyer", "timezone": "Europe/Vienna", "external": True},
 ]
 

@@ -98,9 +98,7 @@ def test_a_disk_that_fills_up_is_named_and_the_old_record_stays(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == [target]
 
 
-@pytest.mark.skipif(
-    not Path("/dev/full").exists(), reason="this system has no /dev/full to run out of space on"
-)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full to run out of space on")
 def test_a_full_device_is_a_storage_error() -> None:
     device = Path("/dev/full")
     with pytest.raises(StorageError) as caught, storage_boundary(device):

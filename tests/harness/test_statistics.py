@@ -30,9 +30,7 @@ def episodes(**scores: list[float]) -> list[ScoredEpisode]:
 
 
 runs = st.lists(
-    st.builds(
-        ScoredEpisode, st.sampled_from("abcdef"), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()
-    ),
+    st.builds(ScoredEpisode, st.sampled_from("abcdef"), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()),
     max_size=30,
 )
 
@@ -67,9 +65,7 @@ def test_t_quantiles_agree_with_the_printed_tables(p: float, df: float, value: f
 @given(st.floats(1e-4, 1 - 1e-4))
 def test_t_quantiles_agree_with_the_closed_forms_of_one_and_two_degrees(p: float) -> None:
     assert t_quantile(p, 1) == pytest.approx(math.tan(math.pi * (p - 0.5)), rel=1e-9, abs=1e-12)
-    assert t_quantile(p, 2) == pytest.approx(
-        (2 * p - 1) * math.sqrt(2 / (4 * p * (1 - p))), rel=1e-9, abs=1e-12
-    )
+    assert t_quantile(p, 2) == pytest.approx((2 * p - 1) * math.sqrt(2 / (4 * p * (1 - p))), rel=1e-9, abs=1e-12)
 
 
 @given(st.floats(0.01, 0.99))
@@ -216,9 +212,7 @@ def test_a_comparison_uses_common_environments_only_and_says_how_many_it_lost() 
 
 
 @given(runs, runs)
-def test_swapping_the_runs_turns_the_difference_round(
-    first: list[ScoredEpisode], second: list[ScoredEpisode]
-) -> None:
+def test_swapping_the_runs_turns_the_difference_round(first: list[ScoredEpisode], second: list[ScoredEpisode]) -> None:
     one, other = compare(first, second, FAST), compare(second, first, FAST)
     assert (one.better, one.worse, one.equal) == (other.worse, other.better, other.equal)
     if one.difference.value is not None and other.difference.value is not None:

@@ -15,11 +15,7 @@ BOUND = {
 
 keys = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True)
 json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text(alphabet="ab{}. 7", max_size=6),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(alphabet="ab{}. 7", max_size=6),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
     max_leaves=8,
 )
@@ -51,9 +47,7 @@ def test_what_a_reference_brings_in_is_never_read_as_a_reference() -> None:
     assert resolve("They wrote ${mail.tail}", bound) == "They wrote ${secret}"
 
 
-@pytest.mark.parametrize(
-    "text", ["$5.00", "US$100", "$cost per seat", "a $draft in a text", "", "$", "{draft}"]
-)
+@pytest.mark.parametrize("text", ["$5.00", "US$100", "$cost per seat", "a $draft in a text", "", "$", "{draft}"])
 def test_ordinary_text_with_dollar_signs_is_left_alone(text: str) -> None:
     assert resolve(text, BOUND) == text
     assert references(text) == ()
@@ -90,9 +84,7 @@ def test_a_reference_that_does_not_resolve_says_what_exists(reference: str, mess
     assert set(filter(None, listed.split(", "))) <= set(str(caught.value).split("; it has ")[-1].split(", "))
 
 
-@pytest.mark.parametrize(
-    "reference", ["$draft.", "$draft..to", "${}", "$draft[x]", "x ${draft.[0]}", "${ draft }"]
-)
+@pytest.mark.parametrize("reference", ["$draft.", "$draft..to", "${}", "$draft[x]", "x ${draft.[0]}", "${ draft }"])
 def test_a_malformed_reference_is_an_error_not_text(reference: str) -> None:
     with pytest.raises(BindingError, match="not a path"):
         resolve(reference, BOUND)
@@ -110,9 +102,7 @@ def test_what_is_not_a_path_is_refused(path: str) -> None:
 
 
 @given(json_values, st.lists(keys | st.integers(0, 3), min_size=1, max_size=5))
-def test_a_path_written_from_its_steps_leads_to_what_was_put_there(
-    value: object, steps: list[str | int]
-) -> None:
+def test_a_path_written_from_its_steps_leads_to_what_was_put_there(value: object, steps: list[str | int]) -> None:
     for step in reversed(steps):
         value = {step: value, "other": 1} if isinstance(step, str) else [None] * step + [value]
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")

@@ -129,18 +129,14 @@ async def test_a_calendar_too_full_to_look_at_is_refused() -> None:
         for hour in range(8)
     ]
     async with over_mcp(desk(office([CALENDAR], {"calendar.event": crowd}))) as agent:
-        words = await agent.refused(
-            "calendar_list_events", person="Omar", start="2026-01-01", end="2026-12-31"
-        )
+        words = await agent.refused("calendar_list_events", person="Omar", start="2026-01-01", end="2026-12-31")
         week = await agent.ok("calendar_list_events", person="Omar", start="2026-03-02", end="2026-03-09")
     assert f"more than {MOST_IN_WINDOW}" in words
     assert week["total"] == 56
 
 
 PEOPLE = st.lists(st.sampled_from([OMAR, PRIYA, DANA, DANA_K]), min_size=1, max_size=3, unique=True)
-BLOCKS = st.lists(
-    st.tuples(st.sampled_from([NORA, OMAR, PRIYA]), st.integers(0, 200), st.integers(1, 12)), max_size=12
-)
+BLOCKS = st.lists(st.tuples(st.sampled_from([NORA, OMAR, PRIYA]), st.integers(0, 200), st.integers(1, 12)), max_size=12)
 
 
 @settings(max_examples=50, deadline=None)
@@ -151,8 +147,7 @@ def test_whoever_meets_at_a_suggested_time_is_free_and_at_work(
     begin = datetime.fromisoformat("2026-03-26T00:00:00+01:00")  # a clock change lies within the week
     hour = timedelta(hours=1)
     records = [
-        event(who, (begin + at * hour).isoformat(), (begin + (at + length) * hour).isoformat())
-        | {"id": f"e{number}"}
+        event(who, (begin + at * hour).isoformat(), (begin + (at + length) * hour).isoformat()) | {"id": f"e{number}"}
         for number, (who, at, length) in enumerate(blocks)
     ]
     image = office([CALENDAR], {"calendar.event": records})
@@ -161,15 +156,11 @@ def test_whoever_meets_at_a_suggested_time_is_free_and_at_work(
     found = act(world, NORA, "calendar_suggest_times", people=people, **query)
     assert found == act(world.fork(), NORA, "calendar_suggest_times", people=people, **query)
     for slot in found["suggestions"]:
-        busy = act(
-            world, NORA, "calendar_free_busy", people=[NORA, *people], start=slot["start"], end=slot["end"]
-        )
+        busy = act(world, NORA, "calendar_free_busy", people=[NORA, *people], start=slot["start"], end=slot["end"])
         assert all(entry["busy"] == [] for entry in busy["people"])
         for email in {NORA, *people}:
             there = image.people[email].timezone
-            local = [
-                datetime.fromisoformat(slot[end]).astimezone(ZoneInfo(there)) for end in ("start", "end")
-            ]
+            local = [datetime.fromisoformat(slot[end]).astimezone(ZoneInfo(there)) for end in ("start", "end")]
             assert local[0].weekday() < 5
             assert local[0].hour >= 9
             assert (local[1].hour, local[1].minute) <= (17, 0)

@@ -91,9 +91,7 @@ IMAGE = office(
     },
 )
 TIMES = st.one_of(
-    st.sampled_from(
-        ["2026-03-03", "2026-03-03T10:00", "2026-03-10T11:00:00+05:45", "0001-01-01", "9999-12-31T23:59"]
-    ),
+    st.sampled_from(["2026-03-03", "2026-03-03T10:00", "2026-03-10T11:00:00+05:45", "0001-01-01", "9999-12-31T23:59"]),
     st.datetimes().map(str),
     st.dates().map(str),
     st.text(max_size=12),
@@ -105,13 +103,9 @@ STRINGS: dict[str, st.SearchStrategy[str]] = {
         st.text(max_size=20),
     ),
     "person": st.sampled_from(["Omar", "Klara", "Dana", "", "@", OMAR]),
-    "timezone": st.one_of(
-        st.sampled_from(["Asia/Tokyo", "Europe", "UTC", "Pacific/Apia"]), st.text(max_size=12)
-    ),
+    "timezone": st.one_of(st.sampled_from(["Asia/Tokyo", "Europe", "UTC", "Pacific/Apia"]), st.text(max_size=12)),
     "recurrence": st.one_of(
-        st.sampled_from(
-            ["FREQ=DAILY", "FREQ=WEEKLY;COUNT=1000", "FREQ=YEARLY;INTERVAL=400;COUNT=9", "RRULE:"]
-        ),
+        st.sampled_from(["FREQ=DAILY", "FREQ=WEEKLY;COUNT=1000", "FREQ=YEARLY;INTERVAL=400;COUNT=9", "RRULE:"]),
         st.text(max_size=20),
     ),
 } | dict.fromkeys(("start", "end", "earliest", "latest"), TIMES)
@@ -121,9 +115,7 @@ ADDRESSES = st.one_of(st.sampled_from(["Omar", KLARA, "a@b.c", 'q"@x.yz', "Dana"
 def arguments(schema: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     """Any arguments that a tool's schema lets pass, and likely ones among them."""
     required = {name: _value(name, schema["properties"][name]) for name in schema.get("required", ())}
-    optional = {
-        name: _value(name, value) for name, value in schema["properties"].items() if name not in required
-    }
+    optional = {name: _value(name, value) for name, value in schema["properties"].items() if name not in required}
     return st.fixed_dictionaries(required, optional=optional)
 
 

@@ -152,9 +152,7 @@ def test_occurrences_are_those_of_dateutil(rule: str, start: datetime, timezone:
 
 @settings(max_examples=100, deadline=None)
 @given(rules(), starts, st.integers(-400, 2000), st.integers(1, 400), st.integers(1, 400))
-def test_neighbouring_windows_add_up(
-    rule: str, start: datetime, offset: int, first: int, second: int
-) -> None:
+def test_neighbouring_windows_add_up(rule: str, start: datetime, offset: int, first: int, second: int) -> None:
     series = Series(rule, at(start, BERLIN), BERLIN)
     begin = series.start + offset * DAY
     middle, end = begin + first * DAY, begin + (first + second) * DAY
@@ -172,9 +170,7 @@ def test_the_canonical_text_of_a_rule_means_the_same(rule: str) -> None:
     assert parse_rule(parse_rule(rule).text()) == parse_rule(rule)
 
 
-@given(
-    st.one_of(st.text(max_size=60), st.lists(st.sampled_from([f"{name}=5" for name in PARTS])).map(";".join))
-)
+@given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from([f"{name}=5" for name in PARTS])).map(";".join)))
 def test_any_text_is_a_rule_or_refused(text: str) -> None:
     try:
         parse_rule(text)

@@ -68,9 +68,7 @@ async def test_a_series_is_changed_only_on_purpose() -> None:
 async def test_changing_this_leaves_the_others_and_its_id() -> None:
     where = desk(IMAGE)
     async with over_mcp(where) as agent:
-        changed = await agent.ok(
-            "calendar_update_event", event_id=SECOND, start="2026-03-24T10:00", title="Late"
-        )
+        changed = await agent.ok("calendar_update_event", event_id=SECOND, start="2026-03-24T10:00", title="Late")
         again = await agent.ok("calendar_update_event", event_id=SECOND, location="Room 1")
         rule = await agent.refused("calendar_update_event", event_id=SECOND, recurrence="FREQ=DAILY")
     assert (changed["event_id"], changed["series_id"]) == (SECOND, "standup")
@@ -129,9 +127,7 @@ async def test_changing_following_splits_the_series_and_keeps_the_number_of_occu
     assert [a["response"] for a in split["attendees"]] == ["accepted", "needs_action"]
     assert (special["title"], special["location"]) == ("Special", "Room 9")
     assert days(where.world) == ["03-16", "03-23", "03-30", "04-13", "04-20"]
-    places = [
-        event.get("location") for event in act(where.world, NORA, "calendar_list_events", **SPRING)["events"]
-    ]
+    places = [event.get("location") for event in act(where.world, NORA, "calendar_list_events", **SPRING)["events"]]
     assert places == [None, None, "Room 9", "Room 9", "Room 9"]
 
 
@@ -140,9 +136,7 @@ async def test_moving_following_moves_the_rest_and_puts_changed_occurrences_back
     async with over_mcp(where) as agent:
         await agent.ok("calendar_delete_event", event_id="standup_20260413T070000Z")
         await agent.ok("calendar_update_event", event_id=FOURTH, title="Special")
-        moved = await agent.ok(
-            "calendar_update_event", event_id=THIRD, scope="following", start="2026-03-31T14:00"
-        )
+        moved = await agent.ok("calendar_update_event", event_id=THIRD, scope="following", start="2026-03-31T14:00")
     assert moved["reset_occurrences"] == [FOURTH]
     assert {a["response"] for a in moved["attendees"]} == {"needs_action"}
     assert [start for start, _ in calendar_of(where.world)] == [
@@ -195,9 +189,7 @@ async def test_a_new_rule_must_fit_and_an_empty_one_ends_the_repetition() -> Non
         misfit = await agent.refused(
             "calendar_update_event", event_id="standup", scope="all", recurrence="FREQ=WEEKLY;BYDAY=TU"
         )
-        await agent.ok(
-            "calendar_update_event", event_id="standup", scope="all", recurrence="FREQ=DAILY;COUNT=2"
-        )
+        await agent.ok("calendar_update_event", event_id="standup", scope="all", recurrence="FREQ=DAILY;COUNT=2")
         assert days(where.world) == ["03-16", "03-17"]
         await agent.ok("calendar_update_event", event_id="standup", scope="all", recurrence="")
         assert days(where.world) == ["03-16"]
@@ -218,9 +210,7 @@ async def test_one_may_decline_a_single_occurrence_or_the_whole_series() -> None
     async with over_mcp(omar) as agent:
         await agent.ok("calendar_respond", event_id=SECOND, response="declined")
         assert busy_days() == ["03-16", "03-30", "04-06", "04-13", "04-20"]
-        assert "only the organizer" in await agent.refused(
-            "calendar_update_event", event_id=SECOND, title="x"
-        )
+        assert "only the organizer" in await agent.refused("calendar_update_event", event_id=SECOND, title="x")
         await agent.ok("calendar_respond", event_id="standup", response="declined")
         assert busy_days() == []
     assert len(days(world)) == 6
@@ -231,9 +221,7 @@ async def test_an_attendee_of_another_organisation_may_answer() -> None:
     act(world, KLARA, "calendar_respond", event_id=THIRD, response="tentative", comment="Train at ten")
     attendees = act(world, NORA, "calendar_get_event", event_id=THIRD)["attendees"]
     assert attendees[1] == {"email": KLARA, "response": "tentative", "comment": "Train at ten"}
-    assert (
-        act(world, NORA, "calendar_get_event", event_id=FOURTH)["attendees"][1]["response"] == "needs_action"
-    )
+    assert act(world, NORA, "calendar_get_event", event_id=FOURTH)["attendees"][1]["response"] == "needs_action"
 
 
 async def test_a_series_warns_of_conflicts_in_the_weeks_ahead() -> None:
@@ -262,9 +250,7 @@ edits = st.lists(
         st.sampled_from(["update", "delete", "respond"]),
         st.integers(0, 7),
         st.sampled_from(["this", "following", "all"]),
-        st.sampled_from(
-            [{"title": "t"}, {"start": 90}, {"timezone": "America/New_York"}, {"attendees": [OMAR]}]
-        ),
+        st.sampled_from([{"title": "t"}, {"start": 90}, {"timezone": "America/New_York"}, {"attendees": [OMAR]}]),
     ),
     max_size=8,
 )

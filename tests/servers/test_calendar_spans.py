@@ -5,9 +5,7 @@ from hypothesis import strategies as st
 
 from servers.services.calendar.spans import Span, common, merged, without
 
-spans = st.lists(
-    st.tuples(st.integers(0, 40), st.integers(1, 10)).map(lambda pair: (pair[0], sum(pair))), max_size=8
-)
+spans = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 10)).map(lambda pair: (pair[0], sum(pair))), max_size=8)
 
 
 def moments(pieces: list[Span]) -> set[int]:

@@ -22,9 +22,7 @@ def put(key: str, by: str = OMAR, **arguments: Any) -> dict[str, Any]:
     return {"by": by, "tool": "notes_put", "arguments": {"note_id": key, **arguments}}
 
 
-def event(
-    name: str, when: dict[str, Any], *actions: dict[str, Any], notice: str | None = None
-) -> dict[str, Any]:
+def event(name: str, when: dict[str, Any], *actions: dict[str, Any], notice: str | None = None) -> dict[str, Any]:
     return {"id": name, "when": when, "do": list(actions), "notice": notice}
 
 
@@ -64,9 +62,7 @@ def test_an_event_on_a_call_needs_the_right_caller_arguments_and_result() -> Non
             "result": {"note.tags[0]": "x"},
         }
     }
-    agent = desk(
-        notebook(event("reply", when, put("reply", text="re: ${call.arguments.text} by ${call.by}")))
-    )
+    agent = desk(notebook(event("reply", when, put("reply", text="re: ${call.arguments.text} by ${call.by}"))))
     agent.call("notes_put", {"note_id": "n1", "text": "calm", "tags": ["x"]})
     agent.call("notes_put", {"note_id": "n2", "text": "URGENT", "tags": ["y"]})
     agent.call("notes_put", {"note_id": "a", "text": "urgent", "tags": ["x"]})  # refused: it is there
@@ -120,9 +116,7 @@ def test_an_event_can_set_off_another() -> None:
 
 def test_actions_use_results_of_earlier_ones_and_the_rest_goes_on_when_one_is_refused() -> None:
     fresh = {"by": OMAR, "tool": "notes_fresh", "bind": "made"}
-    fine = event(
-        "fine", {"after": "1s"}, fresh, put("copy", text="$made.note_id"), notice="wrote ${made.note_id}"
-    )
+    fine = event("fine", {"after": "1s"}, fresh, put("copy", text="$made.note_id"), notice="wrote ${made.note_id}")
     refused = event(
         "refused",
         {"after": "2s"},
@@ -222,9 +216,7 @@ def problems(*events: dict[str, Any], records: dict[str, Any] | None = None, **g
         ({"notes.notes": [{"id": "a"}]}, "unknown_type", "records.notes.notes"),
     ],
 )
-def test_records_that_cannot_be_are_found_with_their_path(
-    records: dict[str, Any], code: str, where: str
-) -> None:
+def test_records_that_cannot_be_are_found_with_their_path(records: dict[str, Any], code: str, where: str) -> None:
     [problem] = problems(records=records)
     assert (problem.code, problem.where) == (code, where)
 

@@ -120,9 +120,7 @@ async def test_blind_copies_are_seen_by_the_sender_and_by_nobody_else() -> None:
     answer = act(where.world, DANA, "mail_reply", message_id=sent["message_id"], body="ok", reply_all=True)
     assert PRIYA not in [*answer["to"], *answer.get("cc", [])]
     forwarded = act(where.world, OMAR, "mail_forward", message_id=sent["message_id"], to=[PRIYA])
-    assert (
-        "Dana" not in act(where.world, PRIYA, "mail_get_message", message_id=forwarded["message_id"])["body"]
-    )
+    assert "Dana" not in act(where.world, PRIYA, "mail_get_message", message_id=forwarded["message_id"])["body"]
 
 
 @pytest.mark.parametrize(
@@ -137,9 +135,7 @@ async def test_blind_copies_are_seen_by_the_sender_and_by_nobody_else() -> None:
         ("", "nobody called ''"),
     ],
 )
-async def test_a_recipient_that_cannot_be_meant_is_refused_with_what_would_be_valid(
-    recipient: str, words: str
-) -> None:
+async def test_a_recipient_that_cannot_be_meant_is_refused_with_what_would_be_valid(recipient: str, words: str) -> None:
     where = mail_desk()
     async with over_mcp(where) as agent:
         assert words in await agent.refused("mail_send", to=[recipient], subject="Hi", body="Hello")
@@ -174,14 +170,10 @@ async def test_a_message_without_recipient_is_refused() -> None:
 # ---------------------------------------------------------------------- answering
 
 
-async def test_a_reply_goes_to_the_sender_and_a_reply_to_all_to_everyone_but_oneself_and_blind_copies() -> (
-    None
-):
+async def test_a_reply_goes_to_the_sender_and_a_reply_to_all_to_everyone_but_oneself_and_blind_copies() -> None:
     async with over_mcp(mail_desk()) as agent:
         one = await agent.ok("mail_reply", message_id="m1", body="Soon")
-        everyone = await agent.ok(
-            "mail_reply", message_id="m1", body="Soon", reply_all=True, cc=["dana kim", OMAR]
-        )
+        everyone = await agent.ok("mail_reply", message_id="m1", body="Soon", reply_all=True, cc=["dana kim", OMAR])
         own = await agent.ok("mail_reply", message_id=one["message_id"], body="Really")
         thread = await agent.ok("mail_get_thread", thread_id="m1")
     assert one["to"] == [KLARA]
@@ -225,11 +217,7 @@ async def test_people_outside_can_answer_what_they_were_sent_but_have_no_mailbox
     assert "you have no message" in refusal(where.world, KLARA, "mail_reply", message_id="m4", body="Hm")
 
 
-@given(
-    st.lists(st.sampled_from(["Re: ", "RE:", "re : ", "Fwd: ", "FW: ", "Offer ", " a:b "]), max_size=6).map(
-        "".join
-    )
-)
+@given(st.lists(st.sampled_from(["Re: ", "RE:", "re : ", "Fwd: ", "FW: ", "Offer ", " a:b "]), max_size=6).map("".join))
 def test_prefixes_of_subjects_stand_once(subject: str) -> None:
     for prefixed, prefix in ((reply_subject, "Re: "), (forward_subject, "Fwd: ")):
         once = prefixed(subject)
@@ -353,9 +341,7 @@ async def test_labels_are_each_persons_own() -> None:
 async def test_a_draft_is_written_changed_listed_and_sent_once() -> None:
     where = mail_desk()
     async with over_mcp(where) as agent:
-        draft = await agent.ok(
-            "mail_create_draft", reply_to_message_id="m1", body="Soon", attachment_ids=["a-logo"]
-        )
+        draft = await agent.ok("mail_create_draft", reply_to_message_id="m1", body="Soon", attachment_ids=["a-logo"])
         assert draft["to"] == [KLARA]
         assert draft["subject"] == "Re: Order 4711"
         await agent.ok("mail_update_draft", draft_id=draft["draft_id"], body="Tomorrow", cc=["omar"])
@@ -441,12 +427,8 @@ def test_impossible_records_are_found_with_their_place() -> None:
     assert "cannot be a label" in broken("mail.copy", copy | {"labels": [" "]})
     assert "cannot answer it" in broken("mail.draft", draft | {"reply_to": "m3"})
     assert "nobody in the cast" in broken("mail.draft", draft | {"owner": "gone@northwind.example"})
-    assert "exactly one of text and base64" in broken(
-        "mail.attachment", {"id": "x", "name": "n", "media_type": "a/b"}
-    )
-    assert "does not decode" in broken(
-        "mail.attachment", {"id": "x", "name": "n", "media_type": "a/b", "base64": "?"}
-    )
+    assert "exactly one of text and base64" in broken("mail.attachment", {"id": "x", "name": "n", "media_type": "a/b"})
+    assert "does not decode" in broken("mail.attachment", {"id": "x", "name": "n", "media_type": "a/b", "base64": "?"})
 
 
 # ---------------------------------------------------------------------- properties
@@ -472,9 +454,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 def calls(draw: st.DrawFn) -> tuple[str, str, dict[str, Any]]:
     tool = draw(st.sampled_from(MAIL.tools))
     schema = tool.input_schema
-    names = [
-        name for name in schema["properties"] if name in schema.get("required", ()) or draw(st.booleans())
-    ]
+    names = [name for name in schema["properties"] if name in schema.get("required", ()) or draw(st.booleans())]
     person = draw(st.sampled_from([NORA, OMAR, KLARA, DANA_K]))
     return person, tool.name, {name: draw(VALUES[name]) for name in names}
 
@@ -494,8 +474,7 @@ def test_whatever_is_asked_tools_answer_or_refuse_and_copies_stay_true(
         (person.email, record["id"])
         for record in messages.values()
         for person in world.people.values()
-        if not person.external
-        and person.email in (record["sender"], *record["to"], *record["cc"], *record["bcc"])
+        if not person.external and person.email in (record["sender"], *record["to"], *record["cc"], *record["bcc"])
     }
     assert set(copies) == expected
     for (owner, message_id), labels in copies.items():

@@ -170,11 +170,7 @@ QUERIES = st.recursive(
 def test_a_search_finds_what_its_words_say_newest_first(query: Any) -> None:
     text = written(query)
     everywhere = "in:trash" in text
-    expected = [
-        key
-        for key, m in everything().items()
-        if fits(query, m) and (everywhere or "TRASH" not in m["labels"])
-    ]
+    expected = [key for key, m in everything().items() if fits(query, m) and (everywhere or "TRASH" not in m["labels"])]
     assert ids(text) == expected
 
 

@@ -10,11 +10,7 @@ from servers.errors import SpecError
 from servers.matching import canonical, compile_fields, compile_match
 
 scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(-3, 3)
-    | st.sampled_from([0.0, 1.0, 1.5])
-    | st.sampled_from(["", "a", "1"])
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.0, 1.0, 1.5]) | st.sampled_from(["", "a", "1"])
 )
 values = st.recursive(
     scalars,
@@ -115,8 +111,7 @@ def test_every_problem_is_reported_with_its_place() -> None:
             "events[2].when.after_call.where",
         )
     found = {
-        problem.where.removeprefix("events[2].when.after_call.where"): problem.code
-        for problem in caught.value.problems
+        problem.where.removeprefix("events[2].when.after_call.where"): problem.code for problem in caught.value.problems
     }
     assert found == {
         ".to.contain": "unknown_operator",

@@ -21,9 +21,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_ticket_goes_from_new_to_closed_and_every_step_shows() -> None:
     async with over_mcp(desk(helpdesk())) as agent:
-        created = await agent.ok(
-            "tickets_create", queue="customer support", title="Broken gate", priority="high"
-        )
+        created = await agent.ok("tickets_create", queue="customer support", title="Broken gate", priority="high")
         key = created["ticket_id"]
         await agent.ok("tickets_assign", ticket_id=key, assignee="Omar")
         await agent.ok("tickets_transition", ticket_id=key, status="open")
@@ -52,15 +50,9 @@ async def test_a_transition_that_is_not_in_the_table_is_refused_with_those_that_
 
 async def test_resolved_needs_words_and_only_resolved_takes_them() -> None:
     async with over_mcp(desk(helpdesk())) as agent:
-        blank = await agent.refused(
-            "tickets_transition", ticket_id="SUP-104", status="resolved", resolution=" \n"
-        )
-        early = await agent.refused(
-            "tickets_transition", ticket_id="SUP-104", status="waiting", resolution="done"
-        )
-        await agent.ok(
-            "tickets_transition", ticket_id="SUP-104", status="resolved", resolution="Fixed in 4.2"
-        )
+        blank = await agent.refused("tickets_transition", ticket_id="SUP-104", status="resolved", resolution=" \n")
+        early = await agent.refused("tickets_transition", ticket_id="SUP-104", status="waiting", resolution="done")
+        await agent.ok("tickets_transition", ticket_id="SUP-104", status="resolved", resolution="Fixed in 4.2")
         reopened = await agent.ok("tickets_transition", ticket_id="SUP-104", status="open")
     assert "needs a resolution" in blank
     assert "resolved only" in early
@@ -143,15 +135,11 @@ def test_links_stand_on_both_tickets_whichever_way_they_were_made() -> None:
         assert says(nora, "tickets_get", ticket_id="SUP-103")["links"] == ["ENG-7"]
         hashes.add(world.state_hash())
     assert len(hashes) == 1
-    assert "itself" in refuses(
-        seat(World.open(image), NORA), "tickets_link", ticket_id="ENG-7", other_id="eng-7"
-    )
+    assert "itself" in refuses(seat(World.open(image), NORA), "tickets_link", ticket_id="ENG-7", other_id="eng-7")
 
 
 def test_a_customer_sees_own_tickets_and_public_words_and_nothing_else() -> None:
-    image = helpdesk(
-        ticket=[ticket(120, title="Churn of a rival", reporter=RIVAL, links=["SUP-103", "SUP-104"])]
-    )
+    image = helpdesk(ticket=[ticket(120, title="Churn of a rival", reporter=RIVAL, links=["SUP-103", "SUP-104"])])
     klara = seat(World.open(image), KLARA)
     seen = says(klara, "tickets_get", ticket_id="SUP-104", include_history=True)
     assert "churning" not in str(seen)
@@ -188,15 +176,9 @@ def test_who_does_not_work_in_the_queue_changes_nothing_there() -> None:
     for person in (DANA, KLARA, PRIYA):
         for tool, arguments in calls:
             assert "only members of queue SUP" in refuses(seat(world, person), tool, **arguments)
-    assert "may comment" in refuses(
-        seat(world, DANA), "tickets_comment", ticket_id="SUP-104", body="x", public=True
-    )
-    assert "internal" in refuses(
-        seat(world, KLARA), "tickets_comment", ticket_id="SUP-104", body="x", public=False
-    )
-    assert "for others" in refuses(
-        seat(world, DANA), "tickets_create", queue="SUP", title="x", reporter="Klara"
-    )
+    assert "may comment" in refuses(seat(world, DANA), "tickets_comment", ticket_id="SUP-104", body="x", public=True)
+    assert "internal" in refuses(seat(world, KLARA), "tickets_comment", ticket_id="SUP-104", body="x", public=False)
+    assert "for others" in refuses(seat(world, DANA), "tickets_create", queue="SUP", title="x", reporter="Klara")
     assert world.state_hash() == before
     says(seat(world, ADMIN), "tickets_update", ticket_id="SUP-104", title="Renamed")
     says(seat(world, KLARA), "tickets_comment", ticket_id="SUP-104", body="Any news?", public=True)

@@ -10,9 +10,7 @@ CRITICAL = {"ticket_id": "SUP-104", "priority": "critical"}
 ESCALATE = {"ticket_id": "SUP-104", "status": "escalated"}
 
 
-def ask(
-    approver: str = "Priya", action: str = "priority:critical", ticket_id: str = "SUP-104"
-) -> dict[str, str]:
+def ask(approver: str = "Priya", action: str = "priority:critical", ticket_id: str = "SUP-104") -> dict[str, str]:
     return {"ticket_id": ticket_id, "action": action, "approver": approver, "reason": "Production is down"}
 
 
@@ -85,9 +83,7 @@ def test_only_the_person_asked_decides_and_only_once() -> None:
 
 def test_only_approvers_are_asked_and_nobody_asks_themselves() -> None:
     world = World.open(
-        helpdesk(
-            queue=[{"id": "OPS", "name": "Operations", "members": [PRIYA], "restricted_priorities": ["high"]}]
-        )
+        helpdesk(queue=[{"id": "OPS", "name": "Operations", "members": [PRIYA], "restricted_priorities": ["high"]}])
     )
     words = refuses(seat(world, NORA), "tickets_request_approval", **ask("Omar"))
     assert "is no approver" in words
@@ -120,9 +116,7 @@ def test_customers_never_hear_of_approvals() -> None:
     asked = says(seat(world, NORA), "tickets_request_approval", **ask())["approval_id"]
     klara = seat(world, KLARA)
     assert "there is no approval" in refuses(klara, "tickets_get_approval", approval_id=asked)
-    assert "there is no approval" in refuses(
-        klara, "tickets_decide_approval", approval_id=asked, approve=True
-    )
+    assert "there is no approval" in refuses(klara, "tickets_decide_approval", approval_id=asked, approve=True)
     assert "approval" not in str(says(klara, "tickets_get", ticket_id="SUP-104", include_history=True))
 
 

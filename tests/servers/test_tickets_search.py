@@ -68,9 +68,7 @@ def big_desk(seed: int) -> World:
 
 def holds_word(item: Ticket, said: list[Comment], word: str, *, external: bool) -> bool:
     texts = [item.title, item.description, item.id, item.customer or ""]
-    texts += [
-        comment.body for comment in said if comment.ticket_id == item.id and (comment.public or not external)
-    ]
+    texts += [comment.body for comment in said if comment.ticket_id == item.id and (comment.public or not external)]
     if not external:
         texts += item.tags
     return any(word.lower() in text.lower() for text in texts)
@@ -117,9 +115,7 @@ def test_a_search_finds_exactly_what_a_plain_reading_of_it_finds(seed: int) -> N
         queries += [draw.sample(possible, count) for count in (2, 3) for _ in range(15)]
         for chosen in queries:
             signs = [draw.random() < 0.3 for _ in chosen]
-            query = " ".join(
-                ("-" if minus else "") + text for (text, _), minus in zip(chosen, signs, strict=True)
-            )
+            query = " ".join(("-" if minus else "") + text for (text, _), minus in zip(chosen, signs, strict=True))
             expected = [
                 item
                 for item in everything
@@ -129,9 +125,7 @@ def test_a_search_finds_exactly_what_a_plain_reading_of_it_finds(seed: int) -> N
             expected.sort(key=lambda item: (-item.updated_at, item.id))
             answer = says(where, "tickets_search", query=query, page_size=50)
             assert answer["total"] == len(expected), query
-            assert [item["ticket_id"] for item in answer["tickets"]] == [item.id for item in expected][:50], (
-                query
-            )
+            assert [item["ticket_id"] for item in answer["tickets"]] == [item.id for item in expected][:50], query
 
 
 def test_orders_and_pages_cover_every_ticket_once() -> None:
@@ -245,11 +239,7 @@ def test_whatever_anybody_sends_tools_answer_or_refuse_and_tickets_stay_sound(ca
     for row in world.dump(Ticket.type_name):
         assert (row["resolution"] is not None) == (row["status"] in {"resolved", "closed"})
         assert row["priority"] != "critical" or _approved(world, row["id"], "priority:critical")
-        assert (
-            row["status"] != "escalated"
-            or row["queue"] == "ENG"
-            or _approved(world, row["id"], "status:escalated")
-        )
+        assert row["status"] != "escalated" or row["queue"] == "ENG" or _approved(world, row["id"], "status:escalated")
     frozen = world.fork()
     assert int(world.state_hash(), 16) == hash_rows(frozen._live(), frozen.image.workplace)
     world.close()

@@ -33,9 +33,7 @@ ops: st.SearchStrategy[Op] = st.one_of(
         st.just("notes_put"),
         st.fixed_dictionaries({"note_id": keys, "text": texts, "tags": st.lists(texts, max_size=2)}),
     ),
-    st.tuples(
-        st.just("notes_edit"), st.fixed_dictionaries({"note_id": keys, "text": texts, "done": st.booleans()})
-    ),
+    st.tuples(st.just("notes_edit"), st.fixed_dictionaries({"note_id": keys, "text": texts, "done": st.booleans()})),
     st.tuples(st.just("notes_drop"), st.fixed_dictionaries({"note_id": keys})),
     st.tuples(st.just("notes_show"), st.fixed_dictionaries({"note_id": keys})),
     st.tuples(st.just("notes_spoil"), st.fixed_dictionaries({"note_id": keys})),
@@ -91,9 +89,7 @@ def test_a_world_holds_what_a_dict_would_hold_and_refuses_the_rest(sequence: lis
 
 @relaxed
 @given(st.lists(ops, max_size=30), st.sets(st.integers(0, 30)))
-def test_the_state_hash_is_the_hash_from_scratch_whenever_it_is_asked_for(
-    sequence: list[Op], asked: set[int]
-) -> None:
+def test_the_state_hash_is_the_hash_from_scratch_whenever_it_is_asked_for(sequence: list[Op], asked: set[int]) -> None:
     world = World.open(IMAGE)
     for number, op in enumerate(sequence):
         run(world, [op])
@@ -121,9 +117,7 @@ def test_the_state_hash_does_not_depend_on_the_order_of_writes_that_commute(
     first, second = World.open(IMAGE), World.open(IMAGE)
     for world, order in ((first, sequence), (second, other)):
         for tool, arguments in order:
-            assert world.call(
-                tool, arguments, Actor("coworker", OMAR)
-            ).ok  # takes no time, so times are equal
+            assert world.call(tool, arguments, Actor("coworker", OMAR)).ok  # takes no time, so times are equal
     assert first.state_hash() == second.state_hash()
 
 
@@ -169,9 +163,7 @@ def test_a_tool_that_breaks_leaves_nothing_and_the_world_goes_on() -> None:
         ("notes_show", {"note_id": 1 << 200}),
     ],
 )
-def test_arguments_that_nobody_can_read_are_refused_and_the_world_goes_on(
-    tool: str, arguments: dict[str, Any]
-) -> None:
+def test_arguments_that_nobody_can_read_are_refused_and_the_world_goes_on(tool: str, arguments: dict[str, Any]) -> None:
     world = World.open(IMAGE)
     if "deep" in arguments:
         for _ in range(230):
@@ -314,8 +306,7 @@ def test_tools_that_are_not_exposed_are_refused_and_not_named() -> None:
         assert not refusal.ok
         words = refusal.text.replace(repr(name), "")
         assert not any(
-            hidden in words
-            for hidden in ("notes_drop", "notes_put", "notes_edit", "notes_spoil", "directory")
+            hidden in words for hidden in ("notes_drop", "notes_put", "notes_edit", "notes_spoil", "directory")
         )
     assert "notes_show" in agent.call("x", {}).text
     assert agent.world.changes() == []
@@ -344,10 +335,7 @@ def test_an_agents_calls_take_time_and_other_peoples_do_not() -> None:
 def test_a_world_in_a_file_goes_on_where_it_was(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)  # noqa: S311
     before, after = (
-        [
-            (draw.choice(("notes_put", "notes_drop", "notes_spoil")), {"note_id": draw.choice("abcde")})
-            for _ in range(8)
-        ]
+        [(draw.choice(("notes_put", "notes_drop", "notes_spoil")), {"note_id": draw.choice("abcde")}) for _ in range(8)]
         for _ in range(2)
     )
     image = notebook({"id": "later", "when": {"after": "12s"}, "do": [{"by": OMAR, "tool": "notes_fresh"}]})

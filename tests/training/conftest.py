@@ -6,11 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import settings
-
-# The first example of a property may import or compile something: time is not what these tests are about.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session", autouse=True)
