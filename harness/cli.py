@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "grade": ("harness.commands:grade", "Grade a run again, by replaying it."),
     "report": ("harness.commands:report", "Show a run: a table here, and one HTML file."),
     "env": ("harness.commands:env", "Look at environments: list, show, check, schema."),
-    "train": ("training.cli:train", "Train a student: fetch a model, SFT, GRPO, evaluate."),
+    "train": ("training.cli:train", "Train a student: fetch a model, SFT, GRPO, a recipe that shows what it does."),
 }
 
 EXTRAS = {

@@ -405,5 +405,5 @@ def test_litellm_reads_its_own_prices_unless_told_otherwise(monkeypatch: pytest.
 
 def test_without_litellm_the_agent_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(CoworkEnvError, match=r"pip install 'coworkenv\[models\]'"):
+    with pytest.raises(CoworkEnvError, match=r"pip install -e '.\[models\]'"):
         ModelAgent("model", "openai/m")
