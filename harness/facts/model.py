@@ -36,6 +36,9 @@ class Amount:
     currency: str
     """ISO 4217 code."""
 
+    def __str__(self) -> str:
+        return f"{self.value} {self.currency}"
+
 
 @dataclass(frozen=True, slots=True)
 class ClockTime:
@@ -46,6 +49,10 @@ class ClockTime:
     zone: str | None = None
     """An offset (``+01:00``) where the zone has just one, otherwise its name (``CET``, ``Europe/Berlin``);
     None if the text gives none."""
+
+    def __str__(self) -> str:
+        clock = f"{self.hour:02d}:{self.minute:02d}"
+        return f"{clock} {self.zone}" if self.zone else clock
 
     @property
     def utc_minutes(self) -> frozenset[int]:

@@ -225,3 +225,9 @@ def test_facts_that_are_said_of_each_other_are_found_wherever_they_stand(text: s
     assert apart(groups, extract(text, vocabulary), text) == []
     wrong = apart(groups, extract(swapped, vocabulary), swapped)
     assert [subject.value for subject, _ in wrong] == ["ORD-1", "ORD-2"]
+
+
+def test_a_verdict_shows_times_and_amounts_as_people_write_them() -> None:
+    assert str(ClockTime(10, 30, "+01:00")) == "10:30 +01:00"
+    assert str(ClockTime(9, 5)) == "09:05"
+    assert str(Amount(Decimal("1240.50"), "EUR")) == "1240.50 EUR"
