@@ -13,6 +13,7 @@ message on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -156,9 +157,17 @@ async def grade_run(directory: Path, environments: Iterable[Environment], *, wri
     Raises:
         SpecError: The directory is no run, a file in it is broken, or an environment does not fit.
         StorageError: A new grade could not be kept.
+        InUse: New grades are to be kept while another process fills this run.
     """
     where = RunDirectory(directory)
     manifest = where.manifest()
+    with where.alone() if write else nullcontext():
+        return await _grade_all(where, manifest, environments, write)
+
+
+async def _grade_all(
+    where: RunDirectory, manifest: Manifest, environments: Iterable[Environment], write: bool
+) -> list[Regrade]:
     by_environment: dict[str, list[Summary]] = {}
     for summary in where.summaries().values():
         if summary.status != "infra":
