@@ -49,10 +49,10 @@ def progress(done, total, last):
     if done == 5: die()
 """
 KILLED_INSIDE_A_WRITE = """
-real, written = os.fsync, []
+real = os.fsync
 def fsync(descriptor):
-    written.append(descriptor)
-    if len(written) == 8: die()
+    # Writes of several episodes interleave: what is certain is only how many have ended.
+    if len(list(Path(sys.argv[1]).glob("summaries/*.json"))) >= 3: die()
     real(descriptor)
 files.os.fsync = fsync
 """
