@@ -9,6 +9,7 @@ error and exit code 2; Ctrl-C ends with 130.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import cast
@@ -109,4 +110,8 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output has gone, as with `| head`; Python must not try to flush the rest at its end.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - the null device, until we exit
+        sys.exit(1)
     sys.exit(result if isinstance(result, int) else 0)

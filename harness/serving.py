@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,9 @@ async def serve_http(environments: Sequence[Environment], first: str, serving: S
 
     def ready(url: str) -> None:
         control.url = url
-        _announce(control, episode, serving)
+        # The server outlives whoever read its first lines.
+        with suppress(BrokenPipeError):
+            _announce(control, episode, serving)
 
     try:
         await serve(app, host=serving.host, port=serving.port, on_ready=ready)

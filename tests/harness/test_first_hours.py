@@ -26,7 +26,7 @@ from servers.errors import SpecError
 from servers.mcp_server import desk_server
 from synth.families.escalation import ESCALATION
 from synth.families.ticket_routing import TICKET_ROUTING
-from tests.command_line import ROOT, START, Cowork, environment, runner
+from tests.command_line import ROOT, START, Cowork, environment, runner, started
 
 ROUTED = TICKET_ROUTING.make("first-hours", 1)
 FLOOR = UserFact(id="floor", text="On the third floor.", topics=["floor"])
@@ -241,3 +241,12 @@ async def test_talking_over_standard_input_and_output(tmp_path: Path) -> None:
 def test_what_the_readme_shows_as_yaml_is_read() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert all(yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
+
+
+def test_a_reader_who_leaves_early_gets_no_traceback() -> None:
+    with started("env", "schema") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()
+        assert process.wait(timeout=60) == 1
